@@ -1,0 +1,3 @@
+"""Tidelog: a replicated log that speaks Kafka."""
+
+__version__ = "0.1.0"
