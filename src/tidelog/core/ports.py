@@ -20,6 +20,4 @@ class WallClock(Protocol):
 class Offload(Protocol):
     """Runs blocking work (an fsync, a big read) away from the event loop; inline under simulation."""
 
-    def __call__(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]: ...
+    def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...

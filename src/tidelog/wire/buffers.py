@@ -1,0 +1,3 @@
+"""What holds bytes without promising that it owns them."""
+
+Buffer = bytes | bytearray | memoryview

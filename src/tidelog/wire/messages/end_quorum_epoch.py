@@ -1,0 +1,71 @@
+"""EndQuorumEpoch (key 54)."""
+
+from dataclasses import dataclass
+from uuid import UUID as PyUuid
+
+from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, f, message
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaInfo:
+    candidate_id: int = f(INT32, "1+")
+    candidate_directory_id: PyUuid = f(UUID, "1+")
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionData:
+    partition_index: int = f(INT32)
+    leader_id: int = f(INT32)
+    leader_epoch: int = f(INT32)
+    preferred_successors: list[int] = f(Array(INT32), "0")
+    preferred_candidates: list[ReplicaInfo] = f(Array(ReplicaInfo), "1+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicData:
+    topic_name: str = f(STRING)
+    partitions: list[PartitionData] = f(Array(PartitionData))
+
+
+@dataclass(slots=True, kw_only=True)
+class LeaderEndpoint:
+    name: str = f(STRING, "1+")
+    host: str = f(STRING, "1+")
+    port: int = f(UINT16, "1+")
+
+
+@message(api_key=54, versions="0-1", flexible="1+")
+@dataclass(slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    cluster_id: str | None = f(STRING, nullable="0+", default=None)
+    topics: list[TopicData] = f(Array(TopicData))
+    leader_endpoints: list[LeaderEndpoint] = f(Array(LeaderEndpoint), "1+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ResponsePartitionData:
+    partition_index: int = f(INT32)
+    error_code: int = f(INT16)
+    leader_id: int = f(INT32)
+    leader_epoch: int = f(INT32)
+
+
+@dataclass(slots=True, kw_only=True)
+class ResponseTopicData:
+    topic_name: str = f(STRING)
+    partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeEndpoint:
+    node_id: int = f(INT32, "1+")
+    host: str = f(STRING, "1+")
+    port: int = f(UINT16, "1+")
+
+
+@message(api_key=54, versions="0-1", flexible="1+")
+@dataclass(slots=True, kw_only=True)
+class EndQuorumEpochResponse:
+    error_code: int = f(INT16)
+    topics: list[ResponseTopicData] = f(Array(ResponseTopicData))
+    node_endpoints: list[NodeEndpoint] = f(Array(NodeEndpoint), "1+", tag=0)

@@ -1,0 +1,28 @@
+"""ListGroups (key 16)."""
+
+from dataclasses import dataclass
+
+from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message
+
+
+@message(api_key=16, versions="0-5", flexible="3+")
+@dataclass(slots=True, kw_only=True)
+class ListGroupsRequest:
+    states_filter: list[str] = f(Array(STRING), "4+")
+    types_filter: list[str] = f(Array(STRING), "5+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ListedGroup:
+    group_id: str = f(STRING)
+    protocol_type: str = f(STRING)
+    group_state: str = f(STRING, "4+")
+    group_type: str = f(STRING, "5+")
+
+
+@message(api_key=16, versions="0-5", flexible="3+")
+@dataclass(slots=True, kw_only=True)
+class ListGroupsResponse:
+    throttle_time_ms: int = f(INT32, "1+")
+    error_code: int = f(INT16)
+    groups: list[ListedGroup] = f(Array(ListedGroup))

@@ -1,0 +1,22 @@
+"""RemoveRaftVoter (key 81)."""
+
+from dataclasses import dataclass
+from uuid import UUID as PyUuid
+
+from tidelog.wire.schema import INT16, INT32, STRING, UUID, f, message
+
+
+@message(api_key=81, versions="0-0", flexible="0+")
+@dataclass(slots=True, kw_only=True)
+class RemoveRaftVoterRequest:
+    cluster_id: str | None = f(STRING, nullable="0+")
+    voter_id: int = f(INT32)
+    voter_directory_id: PyUuid = f(UUID)
+
+
+@message(api_key=81, versions="0-0", flexible="0+")
+@dataclass(slots=True, kw_only=True)
+class RemoveRaftVoterResponse:
+    throttle_time_ms: int = f(INT32)
+    error_code: int = f(INT16)
+    error_message: str | None = f(STRING, nullable="0+")
