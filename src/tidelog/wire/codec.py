@@ -8,7 +8,6 @@ and the number of array entries and tagged fields of one message is bounded by `
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, TypeVar
 
 from tidelog.wire.buffers import Buffer
@@ -35,16 +34,26 @@ REQUEST_LIMITS: Final = Limits()
 RESPONSE_LIMITS: Final = Limits(max_elements=20_000_000, max_tagged_fields=1_000_000)
 
 
-@cache
+_READERS: dict[tuple[type, int], Reader] = {}
+_WRITERS: dict[tuple[type, int], Writer] = {}
+
+
 def reader_for(cls: type, version: int) -> Reader:
-    """The compiled reader of a message at a version."""
-    return compile_reader(cls, version, flexible=version in spec_of(cls).flexible)
+    """The compiled reader of a message at a version; compiled when first needed."""
+    reader = _READERS.get((cls, version))
+    if reader is None:
+        reader = compile_reader(cls, version, flexible=version in spec_of(cls).flexible)
+        _READERS[cls, version] = reader
+    return reader
 
 
-@cache
 def writer_for(cls: type, version: int) -> Writer:
-    """The compiled writer of a message at a version."""
-    return compile_writer(cls, version, flexible=version in spec_of(cls).flexible)
+    """The compiled writer of a message at a version; compiled when first needed."""
+    writer = _WRITERS.get((cls, version))
+    if writer is None:
+        writer = compile_writer(cls, version, flexible=version in spec_of(cls).flexible)
+        _WRITERS[cls, version] = writer
+    return writer
 
 
 def read_message(

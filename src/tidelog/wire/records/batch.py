@@ -125,16 +125,12 @@ def increment_sequence(sequence: int, increment: int) -> int:
 def read_header(buffer: Buffer, pos: int = 0) -> BatchHeader:
     """The header at `pos`. The records behind it need not be in the buffer (compare `size_in_bytes`)."""
     if pos < 0 or len(buffer) - pos < BATCH_OVERHEAD:
-        raise WireError(
-            f"{len(buffer) - pos} bytes at {pos} cannot hold a {BATCH_OVERHEAD}-byte batch header"
-        )
+        raise WireError(f"{len(buffer) - pos} bytes at {pos} cannot hold a {BATCH_OVERHEAD}-byte batch header")
     header = BatchHeader._make(_HEADER.unpack_from(buffer, pos))
     if header.magic != MAGIC:
         raise WireError(f"batch at {pos} has magic {header.magic}, only {MAGIC} is supported")
     if header.batch_length < MIN_BATCH_LENGTH:
-        raise WireError(
-            f"batch at {pos} claims {header.batch_length} bytes, its header alone has {MIN_BATCH_LENGTH}"
-        )
+        raise WireError(f"batch at {pos} claims {header.batch_length} bytes, its header alone has {MIN_BATCH_LENGTH}")
     return header
 
 
