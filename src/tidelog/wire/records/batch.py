@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from tidelog.wire.buffers import Buffer
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.attributes import (
     CODEC_MASK,
@@ -23,8 +24,6 @@ from tidelog.wire.records.attributes import (
     Codec,
     TimestampType,
 )
-
-Buffer = bytes | bytearray | memoryview
 
 MAGIC: Final = 2
 BATCH_OVERHEAD: Final = 61
