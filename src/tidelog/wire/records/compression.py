@@ -58,7 +58,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
         lz4 = cramjam.lz4.Compressor(
             level=LZ4_DEFAULT_LEVEL if level is None else level, content_checksum=False, block_linked=False
         )
-        lz4.compress(data)
+        lz4.compress(bytes(data))  # it takes nothing else
         return bytes(lz4.finish())
     return bytes(cramjam.zstd.compress(data, level=ZSTD_DEFAULT_LEVEL if level is None else level))
 
