@@ -1,0 +1,218 @@
+"""Finds the broker to ask, keeps one connection to each, and tries again what is worth it."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from tidelog.client.addresses import Address, parse_bootstrap
+from tidelog.client.connection import Connection, ConnectionSettings
+from tidelog.client.errors import (
+    RETRIABLE,
+    STALE_METADATA,
+    ClientError,
+    ConnectionFailed,
+    raise_for,
+)
+from tidelog.client.metadata import ClusterMetadata
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tidelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+R = TypeVar("R")
+
+DEFAULT_RETRY_TIMEOUT_S: Final = 30.0
+FIRST_BACKOFF_S: Final = 0.02
+MAX_BACKOFF_S: Final = 1.0
+_GROUP_KEY_TYPE: Final = 0
+
+
+class Client:
+    """One logical client of one cluster, for use on one event loop."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[Address],
+        *,
+        settings: ConnectionSettings | None = None,
+        retry_timeout_s: float = DEFAULT_RETRY_TIMEOUT_S,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.bootstrap = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else tuple(bootstrap)
+        self.metadata = ClusterMetadata()
+        self.retry_timeout_s = retry_timeout_s
+        self._settings = settings or ConnectionSettings()
+        # Only spreads retries in time; a simulation hands in its own.
+        self._rng = rng or random.Random()
+        self._connections: dict[Address, Connection] = {}
+        self._opening: dict[Address, asyncio.Lock] = {}
+        self._coordinators: dict[str, Address] = {}
+        # Once a broker has answered, a failing connection is one that may come back.
+        self._was_connected = False
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            await connection.close()
+
+    # --- which broker ---
+
+    async def any_broker(self) -> Connection:
+        """A connection to whoever answers: an open one, a known broker, a bootstrap server."""
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
+        failures: list[str] = []
+        for address in dict.fromkeys((*self.metadata.brokers.values(), *self.bootstrap)):
+            try:
+                return await self._connect(address)
+            except ConnectionFailed as error:
+                failures.append(str(error))
+        raise ConnectionFailed("; ".join(failures))
+
+    async def broker(self, node_id: int) -> Connection:
+        """A connection to one broker by its id."""
+        address = self.metadata.brokers.get(node_id)
+        if address is None:
+            await self.refresh([])
+            address = self.metadata.brokers.get(node_id)
+        if address is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster at the moment")
+        return await self._connect(address)
+
+    async def controller(self) -> Connection:
+        """Where changes of the cluster go; brokers forward them, so any will do when none is named."""
+        if not self.metadata.brokers:
+            await self.refresh([])
+        address = self.metadata.brokers.get(self.metadata.controller_id)
+        return await self.any_broker() if address is None else await self._connect(address)
+
+    async def leader_of(self, topic: str, partition: int) -> int:
+        """The broker id that leads a partition, from what is known or, if need be, asked for."""
+        found = self.metadata.partition(topic, partition)
+        if found is None or found.leader_id < 0:
+            described = await self.topic(topic)
+            found = self.metadata.partition(topic, partition)
+            if found is None:
+                raise ApiError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"{topic} has no partition {partition}, it has {len(described.partitions)}",
+                )
+        if found.leader_id < 0:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader at the moment")
+        return found.leader_id
+
+    async def coordinator(self, group: str) -> Connection:
+        """A connection to the coordinator of a group."""
+        address = self._coordinators.get(group)
+        if address is None:
+            connection = await self.any_broker()
+            request = FindCoordinatorRequest(key=group, key_type=_GROUP_KEY_TYPE, coordinator_keys=[group])
+            answer = await connection.request(request, FindCoordinatorResponse)
+            if answer.coordinators:
+                found = answer.coordinators[0]
+                raise_for(found.error_code, found.error_message, what=f"coordinator of group {group!r}")
+                address = Address(found.host, found.port)
+            else:
+                raise_for(answer.error_code, answer.error_message, what=f"coordinator of group {group!r}")
+                address = Address(answer.host, answer.port)
+            self._coordinators[group] = address
+        return await self._connect(address)
+
+    def forget_coordinator(self, group: str) -> None:
+        self._coordinators.pop(group, None)
+
+    # --- metadata ---
+
+    async def refresh(self, topics: list[str] | None, *, allow_auto_create: bool = False) -> MetadataResponse:
+        """Asks for metadata (`None`: of all topics) and remembers the answer."""
+        connection = await self.any_broker()
+        asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=allow_auto_create)
+        answer = await connection.request(request, MetadataResponse)
+        raise_for(answer.error_code, what="Metadata")
+        self.metadata = self.metadata.updated(answer)
+        return answer
+
+    async def topic(self, name: str, *, allow_auto_create: bool = False) -> MetadataResponseTopic:
+        """Fresh metadata of one topic; ApiError if there is none."""
+        answer = await self.refresh([name], allow_auto_create=allow_auto_create)
+        for topic in answer.topics:
+            if topic.name == name:
+                raise_for(topic.error_code, what=f"topic {name!r}")
+                return topic
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}: there is no such topic")
+
+    # --- again ---
+
+    async def retrying(self, attempt: Callable[[], Awaitable[R]], *, timeout_s: float | None = None) -> R:
+        """Runs `attempt` until it succeeds, fails for good, or the time is up.
+
+        A cluster nobody has reached yet is not waited for: a wrong address should say so at once.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self.retry_timeout_s if timeout_s is None else timeout_s)
+        backoff = FIRST_BACKOFF_S
+        while True:
+            try:
+                return await attempt()
+            except ApiError as error:
+                if error.code not in RETRIABLE or loop.time() + backoff > deadline:
+                    raise
+                if error.code in STALE_METADATA:
+                    self._forget_leaders()
+            except ConnectionFailed:
+                if not self._was_connected or loop.time() + backoff > deadline:
+                    raise
+                self._forget_leaders()
+            await asyncio.sleep(backoff * self._rng.uniform(0.8, 1.2))
+            backoff = min(2 * backoff, MAX_BACKOFF_S)
+
+    async def ask_any(self, request: Any, response: type[R]) -> R:
+        """A request that every broker answers, tried again on another when the connection fails."""
+
+        async def attempt() -> R:
+            return await (await self.any_broker()).request(request, response)
+
+        return await self.retrying(attempt)
+
+    def _forget_leaders(self) -> None:
+        self.metadata = ClusterMetadata(
+            cluster_id=self.metadata.cluster_id, controller_id=-1, brokers=self.metadata.brokers
+        )
+        self._coordinators.clear()
+
+    async def _connect(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is not None and not connection.closed:
+            return connection
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or connection.closed:
+                connection = await Connection.open(address, self._settings)
+                self._connections[address] = connection
+                self._was_connected = True
+            return connection
+
+
+def one_line(error: Exception) -> str:
+    """An error as a person reads it, without a code where there are words."""
+    if isinstance(error, ApiError):
+        return f"{error.message} ({error.code.name})" if error.message else error.code.name
+    if isinstance(error, ClientError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,236 @@
+"""One connection to one broker: requests pipelined, answers in order, everything bounded."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tidelog.client.addresses import Address
+from tidelog.client.errors import ConnectionFailed, RequestTimedOut, Unsupported, raise_for
+from tidelog.client.frames import FrameReader
+from tidelog.wire.codec import RESPONSE_LIMITS, encode_frame, read_message
+from tidelog.wire.errors import ErrorCode, WireError
+from tidelog.wire.headers import read_response_header, write_request_header
+from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidelog.wire.registry import API_VERSIONS_KEY, APIS
+from tidelog.wire.schema import spec_of
+
+R = TypeVar("R")
+
+DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
+DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
+# What Kafka's own consumer asks for at most in one fetch, and a margin for one batch beyond it.
+DEFAULT_MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
+DEFAULT_MAX_IN_FLIGHT: Final = 64
+_API_VERSIONS_TRIED_FIRST: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """Bounds of a connection."""
+
+    client_id: str = "tidelog"
+    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+    request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
+    max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
+    max_in_flight: int = DEFAULT_MAX_IN_FLIGHT
+
+
+@dataclass(slots=True)
+class _Waiting:
+    correlation_id: int
+    api_key: int
+    version: int
+    response: type[Any]
+    answer: asyncio.Future[Any]
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Made by `Connection.open`, which also learns the versions that both sides speak."""
+
+    def __init__(self, address: Address, settings: ConnectionSettings) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._settings = settings
+        self._frames = FrameReader(settings.max_response_bytes, self._on_frame)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._next_correlation_id = 0
+        self._in_flight = asyncio.Semaphore(settings.max_in_flight)
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._lost: ConnectionFailed | None = None
+        self._gone = asyncio.Event()
+
+    @classmethod
+    async def open(cls, address: Address, settings: ConnectionSettings | None = None) -> "Connection":
+        settings = settings or ConnectionSettings()
+        loop = asyncio.get_running_loop()
+        connection = cls(address, settings)
+        try:
+            async with asyncio.timeout(settings.connect_timeout_s):
+                await loop.create_connection(lambda: connection, address.host, address.port)
+                await connection._learn_versions()
+        except TimeoutError as error:
+            connection.abort("connecting took too long")
+            raise ConnectionFailed(f"{address} does not answer") from error
+        except OSError as error:
+            raise ConnectionFailed(f"cannot connect to {address}: {_reason(error)}") from error
+        except BaseException:
+            connection.abort("the connection was given up while it was being made")
+            raise
+        return connection
+
+    @property
+    def closed(self) -> bool:
+        return self._lost is not None
+
+    def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
+        """The highest version of an API that the broker, we, and the caller can live with."""
+        spec = spec_of(request)
+        offered = self.versions.get(spec.api_key)
+        name = APIS[spec.api_key].name
+        if offered is None:
+            raise Unsupported(f"the broker at {self.address} has no {name} API")
+        high = min(offered[1], spec.versions.high, spec.versions.high if at_most is None else at_most)
+        low = max(offered[0], spec.versions.low)
+        if low > high:
+            raise Unsupported(
+                f"the broker at {self.address} speaks {name} v{offered[0]} to v{offered[1]}, which we do not"
+            )
+        return high
+
+    async def request(
+        self, request: Any, response: type[R], *, version: int | None = None, timeout_s: float | None = None
+    ) -> R:
+        """Sends a request and waits for its answer. Several may be under way; answers keep the order of requests."""
+        version = self.version_of(type(request)) if version is None else version
+        limit = self._settings.request_timeout_s if timeout_s is None else timeout_s
+        async with self._in_flight:
+            try:
+                async with asyncio.timeout(limit):
+                    answer = await self._send(request, version, response)
+                    assert answer is not None
+                    return await answer  # type: ignore[no-any-return]
+            except TimeoutError as error:
+                name = APIS[spec_of(type(request)).api_key].name
+                self.abort(f"no answer to {name} within {limit:g} s")
+                raise RequestTimedOut(f"{self.address} did not answer {name} within {limit:g} s") from error
+
+    async def send_unanswered(self, request: Any, *, version: int | None = None) -> None:
+        """For Produce with acks=0, the one request that has no answer."""
+        await self._send(request, self.version_of(type(request)) if version is None else version, None)
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection now; whoever waits learns the reason."""
+        if self._lost is None:
+            self._lost = ConnectionFailed(f"{self.address}: {reason}")
+        if self._transport is not None:
+            self._transport.abort()
+        else:
+            self._gone.set()
+
+    async def close(self) -> None:
+        """Ends the connection and waits until it is gone. Requests still waiting fail."""
+        if self._lost is None:
+            self._lost = ConnectionFailed(f"the connection to {self.address} is closed")
+        if self._transport is None:
+            return
+        self._transport.close()
+        await self._gone.wait()
+
+    async def _send(self, request: Any, version: int, response: type[Any] | None) -> asyncio.Future[Any] | None:
+        await self._writable.wait()
+        if self._lost is not None or self._transport is None:
+            raise self._lost or ConnectionFailed(f"{self.address} is not connected")
+        api_key = spec_of(type(request)).api_key
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        header = write_request_header(api_key, version, correlation_id, self._settings.client_id)
+        frame = encode_frame(request, version, header)
+        answer: asyncio.Future[Any] | None = None
+        if response is not None:
+            answer = asyncio.get_running_loop().create_future()
+            self._waiting.append(_Waiting(correlation_id, api_key, version, response, answer))
+        self._transport.writelines(frame)
+        return answer
+
+    async def _learn_versions(self) -> None:
+        request = ApiVersionsRequest(client_software_name="tidelog", client_software_version="0.1.0")
+        answer = await self.request(request, ApiVersionsResponse, version=_API_VERSIONS_TRIED_FIRST)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # Such an answer is encoded as v0 and lists what the broker speaks (KIP-511).
+            offered = [api.max_version for api in answer.api_keys if api.api_key == API_VERSIONS_KEY]
+            version = min(offered[0] if offered else 0, _API_VERSIONS_TRIED_FIRST)
+            answer = await self.request(request, ApiVersionsResponse, version=version)
+        raise_for(answer.error_code, what=f"ApiVersions of {self.address}")
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    # --- what the transport calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._lost is not None:
+            transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            self._frames.advance(nbytes)
+        except WireError as error:
+            self.abort(f"it sent what is not the Kafka protocol: {error}")
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost is None:
+            reason = f": {_reason(exc)}" if exc is not None else ""
+            self._lost = ConnectionFailed(f"the connection to {self.address} was closed by the broker{reason}")
+        for waiting in self._waiting:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(self._lost)
+        self._waiting.clear()
+        self._writable.set()
+        self._gone.set()
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if not self._waiting:
+            raise WireError("an answer to no request")
+        waiting = self._waiting.popleft()
+        try:
+            message = self._read(waiting, frame)
+        except WireError as error:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(ConnectionFailed(f"{self.address}: {error}"))
+            raise
+        if not waiting.answer.done():
+            waiting.answer.set_result(message)
+
+    @staticmethod
+    def _read(waiting: _Waiting, frame: memoryview) -> Any:
+        correlation_id, position = read_response_header(waiting.api_key, waiting.version, frame)
+        if correlation_id != waiting.correlation_id:
+            raise WireError(f"answer {correlation_id} where {waiting.correlation_id} is due")
+        version = waiting.version
+        if waiting.api_key == API_VERSIONS_KEY and _is_unsupported(frame, position):
+            version = 0
+        return read_message(waiting.response, version, frame, position=position, limits=RESPONSE_LIMITS)
+
+
+def _is_unsupported(frame: memoryview, position: int) -> bool:
+    return int.from_bytes(frame[position : position + 2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror and error.errno is not None and error.errno > 0:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,104 @@
+"""What can go wrong between us and a broker, and which of it is worth another try."""
+
+from typing import Final
+
+from tidelog.wire.errors import ApiError, ErrorCode
+
+
+class ClientError(Exception):
+    """A failure on our side of the connection; the message is one clear line."""
+
+
+class ConnectionFailed(ClientError):
+    """No connection, or it broke while a request was under way: whether the broker acted on it is not known."""
+
+
+class RequestTimedOut(ConnectionFailed):
+    """No answer in time; the connection is closed, since every later answer would wait behind the missing one."""
+
+
+class Unsupported(ClientError):
+    """The broker does not speak this API in a version that we speak."""
+
+
+# Kafka's own list of errors that pass: leadership moves, coordinators load, replicas catch up.
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.CORRUPT_MESSAGE,
+    }
+)
+
+# The broker we asked is not the one to ask (any more): look again before the next try.
+STALE_METADATA: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+_WORDS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic of that name exists already",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader at the moment",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the broker that was asked does not lead the partition",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "too few replicas are in sync for acks=all",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the log does not hold that offset",
+    ErrorCode.MESSAGE_TOO_LARGE: "the batch is larger than max.message.bytes of the topic",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker gave up waiting",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group has no coordinator at the moment",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group's coordinator is still loading",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.NON_EMPTY_GROUP: "the group still has members",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "the replication factor is larger than the number of brokers, or below 1",
+    ErrorCode.INVALID_PARTITIONS: "the number of partitions is not allowed",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not a legal topic name",
+    ErrorCode.INVALID_CONFIG: "a config value is not allowed",
+}
+
+
+def api_error(code: int, message: str | None = None) -> ApiError:
+    """The error of an answer, in words: the broker's own if it sent any, else ours."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"error code {code}: {message or 'unknown to us'}")
+    return ApiError(known, message or _WORDS.get(known, ""))
+
+
+def raise_for(code: int, message: str | None = None, *, what: str = "") -> None:
+    """Raises what an answer's error code says, naming what it was about; 0 is success."""
+    if code != ErrorCode.NONE:
+        error = api_error(code, message)
+        if what:
+            raise ApiError(error.code, f"{what}: {error.message}" if error.message else what)
+        raise error

@@ -1,0 +1,63 @@
+"""Length-prefixed frames out of a byte stream, without copying the large ones twice."""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.wire.errors import WireError
+
+_LENGTH: Final = struct.Struct(">i")
+_SCRATCH_BYTES: Final = 64 * 1024
+
+
+class FrameReader:
+    """Lends the transport a buffer and hands on whole frames.
+
+    Small frames are copied out of one reused scratch buffer; a frame that does not fit gets a buffer of its own, which
+    the transport then fills directly. A frame handed on is never written to again.
+    """
+
+    def __init__(self, max_frame_bytes: int, on_frame: Callable[[memoryview], None]) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._on_frame = on_frame
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._scratch_filled = 0
+        self._frame: memoryview | None = None
+        self._frame_filled = 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._frame is not None:
+            return self._frame[self._frame_filled :]
+        return self._scratch[self._scratch_filled :]
+
+    def advance(self, count: int) -> None:
+        """`count` bytes have arrived in `buffer()`; WireError for a length no frame may have."""
+        if self._frame is not None:
+            self._frame_filled += count
+            if self._frame_filled == len(self._frame):
+                frame, self._frame = self._frame, None
+                self._on_frame(frame)
+            return
+        self._scratch_filled += count
+        start = 0
+        end = self._scratch_filled
+        while end - start >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._scratch, start)
+            if not 0 < size <= self._max_frame_bytes:
+                raise WireError(f"a frame of {size} bytes (allowed are up to {self._max_frame_bytes})")
+            body = start + _LENGTH.size
+            if end - body >= size:
+                self._on_frame(memoryview(bytes(self._scratch[body : body + size])))
+                start = body + size
+            elif size + _LENGTH.size > len(self._scratch):
+                frame = memoryview(bytearray(size))
+                frame[: end - body] = self._scratch[body:end]
+                self._frame, self._frame_filled = frame, end - body
+                start = end
+            else:
+                break
+        if start:
+            # Overlaps when little was consumed; going through bytes keeps the move right.
+            self._scratch[: end - start] = bytes(self._scratch[start:end])
+            self._scratch_filled = end - start

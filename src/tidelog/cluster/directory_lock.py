@@ -1,0 +1,47 @@
+"""One supervisor a directory: a lock that its holder's death releases, however it dies."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from tidelog.cluster.errors import ClusterError
+
+
+class DirectoryLock:
+    """An flock on `DIR/supervisor.lock`, with the holder's process id inside for people."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @classmethod
+    def take(cls, path: Path) -> "DirectoryLock":
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise ClusterError(
+                f"a cluster is running in {path.parent} already (supervisor pid {holder or 'unknown'})"
+            ) from error
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        return cls(fd)
+
+    @classmethod
+    def is_held(cls, path: Path) -> bool:
+        """Whether a supervisor lives; takes nothing, creates nothing."""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def release(self) -> None:
+        os.close(self._fd)

@@ -1,0 +1,140 @@
+"""One supervised node: its process, its state, and the commands that move it from one to the next."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.layout import NodeLayout
+from tidelog.cluster.process import NodeProcess, describe_exit
+from tidelog.cluster.states import ALIVE, TRANSITIONS, NodeState, NodeStatus
+
+STOP_TIMEOUT_S: Final = 30.0
+
+# (node, the state it left)
+OnChange = Callable[["SupervisedNode", NodeState], None]
+
+
+class SupervisedNode:
+    """All changes of state go through `_move`, which knows the legal ones."""
+
+    def __init__(
+        self, layout: NodeLayout, command: Sequence[str], directory: Path, *, dies_with_us: bool, on_change: OnChange
+    ) -> None:
+        self.layout = layout
+        self.state = NodeState.STOPPED
+        self.exit_status: int | None = None
+        self._command = command
+        self._directory = directory
+        self._dies_with_us = dies_with_us
+        self._on_change = on_change
+        self._process: NodeProcess | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def id(self) -> int:
+        return self.layout.id
+
+    @property
+    def alive(self) -> bool:
+        return self.state in ALIVE
+
+    def status(self) -> NodeStatus:
+        pid = self._process.pid if self._process is not None and self.alive else None
+        return NodeStatus(id=self.id, pid=pid, port=self.layout.port, state=self.state.value, roles=self.layout.roles)
+
+    def last_words(self) -> str:
+        return self._process.last_words() if self._process is not None else ""
+
+    def story(self) -> str:
+        """Why the node is not there, for a person: how it ended and what it said last."""
+        how = "never started" if self.exit_status is None else describe_exit(self.exit_status)
+        words = self.last_words().splitlines()
+        return f"node {self.id}: {how}" + (f": {words[-1].strip()}" if words else "")
+
+    async def start(self) -> None:
+        """Starts the process; it serves some time later (`mark_running`)."""
+        if self.alive:
+            raise ClusterError(f"node {self.id} is {self.state.value} already")
+        await self.wait_gone()
+        self._move(NodeState.STARTING)
+        self.exit_status = None
+        try:
+            self._process = await NodeProcess.spawn(
+                self._command, self._directory / "console.log", dies_with_us=self._dies_with_us
+            )
+        except BaseException:
+            self._process = None
+            self._move(NodeState.CRASHED)
+            raise
+        (self._directory / "node.pid").write_text(f"{self._process.pid}\n")
+        self._watcher = asyncio.create_task(self._watch(self._process), name=f"node-{self.id}")
+
+    def mark_running(self) -> None:
+        if self.state is NodeState.STARTING:
+            self._move(NodeState.RUNNING)
+
+    async def kill(self) -> None:
+        """SIGKILL, also to a paused node; returns when the process is gone."""
+        process = self._live_process()
+        self._move(NodeState.KILLED)
+        process.signal(signal.SIGKILL)
+        await self.wait_gone()
+
+    async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """SIGTERM and the time to shut down in order; False when it had to be killed after all."""
+        process = self._live_process()
+        paused = self.state is NodeState.PAUSED
+        if self.state is not NodeState.STOPPING:
+            self._move(NodeState.STOPPING)
+            process.signal(signal.SIGTERM)
+            if paused:
+                process.signal(signal.SIGCONT)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.wait_gone()
+        except TimeoutError:
+            if self.state is NodeState.STOPPING:
+                await self.kill()
+            return False
+        return True
+
+    def pause(self) -> None:
+        process = self._live_process()
+        if self.state not in (NodeState.RUNNING, NodeState.STARTING):
+            raise ClusterError(f"node {self.id} is {self.state.value}")
+        self._move(NodeState.PAUSED)
+        process.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        process = self._live_process()
+        if self.state is not NodeState.PAUSED:
+            raise ClusterError(f"node {self.id} is not paused but {self.state.value}")
+        self._move(NodeState.RUNNING)
+        process.signal(signal.SIGCONT)
+
+    async def wait_gone(self) -> None:
+        # Shielded: whoever gives up waiting must not cancel the only one who reaps the process.
+        if self._watcher is not None:
+            await asyncio.shield(self._watcher)
+
+    def _live_process(self) -> NodeProcess:
+        if self._process is None or not self.alive:
+            raise ClusterError(f"node {self.id} is {self.state.value}")
+        return self._process
+
+    async def _watch(self, process: NodeProcess) -> None:
+        self.exit_status = await process.wait()
+        (self._directory / "node.pid").unlink(missing_ok=True)
+        if self.state is NodeState.STOPPING:
+            self._move(NodeState.STOPPED)
+        elif self.state is not NodeState.KILLED:
+            self._move(NodeState.CRASHED)
+
+    def _move(self, new: NodeState) -> None:
+        old = self.state
+        assert new in TRANSITIONS[old], f"node {self.id}: {old.value} -> {new.value}"
+        self.state = new
+        self._on_change(self, old)

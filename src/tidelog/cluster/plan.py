@@ -1,0 +1,249 @@
+"""From what was asked to a cluster that can be started: ports held, directories formatted, `cluster.json` written."""
+
+import asyncio
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tidelog.cluster.directory_lock import DirectoryLock
+from tidelog.cluster.errors import BadRequest, ClusterError
+from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, roles_of, write_atomic
+from tidelog.cluster.orphans import living_nodes
+from tidelog.cluster.ports import Reservations, loopback_hosts
+from tidelog.cluster.properties import check_settings, node_properties, render
+from tidelog.core.ids import random_uuid, uuid_to_text
+
+DEFAULT_PORT: Final = 9092
+DEFAULT_BROKERS: Final = 1
+# What this version can run; the supervisor itself does not care.
+BROKERS_AT_MOST: Final = 1
+# How long the nodes of a supervisor that was just killed may take to let go of their ports.
+_PORT_PATIENCE_S: Final = 3.0
+
+# The command of a node, given its server.properties.
+NodeCommand = Callable[[Path], list[str]]
+# The command that formats a node's directories, given its server.properties and the cluster id.
+FormatCommand = Callable[[Path, str], list[str]]
+
+
+def node_command(properties: Path) -> list[str]:
+    return [sys.executable, "-m", "tidelog.broker", "--config", str(properties)]
+
+
+def format_command(properties: Path, cluster_id: str) -> list[str]:
+    return [sys.executable, "-m", "tidelog.broker", "format", "--config", str(properties), "--cluster-id", cluster_id]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRequest:
+    """What `up` or `Cluster` asks for. `None`: as the directory has it, else the default."""
+
+    data: Path
+    brokers: int | None = None
+    # The first broker's port; free ports when `free_ports` is set and the directory has none.
+    port: int | None = None
+    free_ports: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    dies_with_us: bool = True
+    node_command: NodeCommand = node_command
+    format_command: FormatCommand = format_command
+
+
+@dataclass(slots=True, kw_only=True)
+class PreparedCluster:
+    """A cluster that may be started: its lock and ports are ours."""
+
+    directory: ClusterDir
+    layout: ClusterLayout
+    hosts: tuple[str, ...]
+    lock: DirectoryLock
+    reservations: Reservations
+
+    def release(self) -> None:
+        self.reservations.close()
+        self.lock.release()
+
+
+async def prepare(request: ClusterRequest) -> PreparedCluster:
+    """Everything before the first node starts.
+
+    Nothing is created when a port is in use or the request makes no sense.
+    """
+    check_settings(request.settings)
+    directory = ClusterDir(request.data)
+    if directory.path.exists() and not directory.path.is_dir():
+        raise BadRequest(f"{directory} is not a directory")
+    existing = directory.load()
+    _check_brokers(request, existing)
+    if DirectoryLock.is_held(directory.lock_file):
+        DirectoryLock.take(directory.lock_file).release()
+    rng = random.SystemRandom()
+    reservations = Reservations(loopback_hosts(), rng)
+    try:
+        layout = await _plan(request, directory, existing, reservations, rng)
+        try:
+            directory.path.mkdir(parents=True, exist_ok=True)
+            lock = DirectoryLock.take(directory.lock_file)
+        except OSError as error:
+            raise ClusterError(f"cannot use {directory}: {error.strerror}") from error
+        try:
+            await _make_directories(request, directory, layout, reservations.hosts, existing)
+            if layout != existing:
+                directory.save(layout)
+        except BaseException:
+            lock.release()
+            raise
+    except BaseException:
+        reservations.close()
+        raise
+    return PreparedCluster(
+        directory=directory, layout=layout, hosts=reservations.hosts, lock=lock, reservations=reservations
+    )
+
+
+def _check_brokers(request: ClusterRequest, existing: ClusterLayout | None) -> None:
+    brokers = request.brokers
+    if brokers is None:
+        return
+    if brokers < 1:
+        raise BadRequest(f"a cluster has at least one broker, not {brokers}")
+    if brokers > BROKERS_AT_MOST:
+        raise BadRequest(f"a cluster of {brokers} brokers comes with replication; this version runs one broker")
+    if existing is not None and len(existing.nodes) != brokers:
+        raise BadRequest(f"the cluster in {request.data} has {len(existing.nodes)} brokers, not {brokers}")
+
+
+async def _plan(
+    request: ClusterRequest,
+    directory: ClusterDir,
+    existing: ClusterLayout | None,
+    reservations: Reservations,
+    rng: random.Random,
+) -> ClusterLayout:
+    if existing is None:
+        return _plan_new(request, reservations, rng)
+    living = living_nodes(directory, existing)
+    if living:
+        pids = ", ".join(str(pid) for pid in living.values())
+        raise ClusterError(
+            f"nodes of {directory} still run without a supervisor (pid {pids}): "
+            f"`tidelog down --data {directory}` stops them"
+        )
+    layout = existing
+    if request.port is not None:
+        layout = existing.with_ports(_consecutive(request.port, len(existing.nodes)))
+    # A socket left behind: the last supervisor was killed, and its nodes may be dying only now.
+    patience_s = _PORT_PATIENCE_S if directory.control_socket.exists() else 0.0
+    for node in layout.nodes:
+        await _reserve(reservations, node.port, patience_s)
+        if node.controller_port is not None:
+            await _reserve(reservations, node.controller_port, patience_s)
+        await _reserve(reservations, node.metrics_port, patience_s)
+    return layout
+
+
+def _plan_new(request: ClusterRequest, reservations: Reservations, rng: random.Random) -> ClusterLayout:
+    brokers = DEFAULT_BROKERS if request.brokers is None else request.brokers
+    ports: tuple[int, ...]
+    if request.free_ports and request.port is None:
+        ports = tuple(reservations.reserve_free() for _ in range(brokers))
+    else:
+        ports = _consecutive(DEFAULT_PORT if request.port is None else request.port, brokers)
+        for port in ports:
+            reservations.reserve(port)
+    nodes = []
+    for index, port in enumerate(ports):
+        roles = roles_of(index + 1, brokers)
+        nodes.append(
+            NodeLayout(
+                id=index + 1,
+                roles=roles,
+                port=port,
+                controller_port=reservations.reserve_free() if "controller" in roles else None,
+                metrics_port=reservations.reserve_free(),
+            )
+        )
+    return ClusterLayout(cluster_id=uuid_to_text(random_uuid(rng)), nodes=tuple(nodes))
+
+
+def _consecutive(first: int, count: int) -> tuple[int, ...]:
+    if not 1 <= first <= 65536 - count:
+        raise BadRequest(f"port {first} leaves no room for {count} brokers between 1 and 65535")
+    return tuple(range(first, first + count))
+
+
+async def _reserve(reservations: Reservations, port: int, patience_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
+    while True:
+        try:
+            reservations.reserve(port)
+            return
+        except ClusterError:
+            if loop.time() >= deadline:
+                raise
+        await asyncio.sleep(0.05)
+
+
+async def _make_directories(
+    request: ClusterRequest,
+    directory: ClusterDir,
+    layout: ClusterLayout,
+    hosts: tuple[str, ...],
+    existing: ClusterLayout | None,
+) -> None:
+    if existing is not None:
+        for node in layout.nodes:
+            # An empty directory would come back as a replica that has forgotten what it acknowledged.
+            if not (directory.log_dir(node.id) / "meta.properties").exists():
+                raise ClusterError(
+                    f"{directory.log_dir(node.id)} is missing or empty, yet {directory.cluster_json} says it "
+                    f"belongs to node {node.id}: restore it, or start afresh in another directory"
+                )
+        _write_properties(request, directory, layout, hosts)
+        return
+    for node in layout.nodes:
+        if directory.node_dir(node.id).exists():
+            raise ClusterError(
+                f"{directory.node_dir(node.id)} exists, but {directory.cluster_json} does not: "
+                "refusing to guess whose data that is"
+            )
+    try:
+        for node in layout.nodes:
+            directory.node_dir(node.id).mkdir()
+        _write_properties(request, directory, layout, hosts)
+        await asyncio.gather(*(_format(request, directory, layout, node) for node in layout.nodes))
+    except BaseException:
+        # Ours, made a moment ago, and no node ever ran on them.
+        for node in layout.nodes:
+            shutil.rmtree(directory.node_dir(node.id), ignore_errors=True)
+        raise
+
+
+def _write_properties(
+    request: ClusterRequest, directory: ClusterDir, layout: ClusterLayout, hosts: tuple[str, ...]
+) -> None:
+    for node in layout.nodes:
+        properties = node_properties(directory, layout, node, hosts, request.settings)
+        write_atomic(directory.properties(node.id), render(properties))
+
+
+async def _format(request: ClusterRequest, directory: ClusterDir, layout: ClusterLayout, node: NodeLayout) -> None:
+    command = request.format_command(directory.properties(node.id), layout.cluster_id)
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=os.environ.copy(),
+    )
+    output, _ = await process.communicate()
+    if process.returncode != 0:
+        words = output.decode("utf-8", "replace").strip().splitlines()
+        reason = words[-1].strip() if words else f"exit status {process.returncode}"
+        raise ClusterError(f"formatting node {node.id} failed: {reason}", status=2 if process.returncode == 2 else 1)

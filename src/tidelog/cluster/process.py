@@ -1,0 +1,112 @@
+"""One node as an operating-system process."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.platform import ON_LINUX
+
+_CHILD: Final = str(Path(__file__).with_name("child.py"))
+_TAIL_BYTES: Final = 8 * 1024
+
+
+class NodeProcess:
+    """A started process; its standard output and error go to a file that the next start moves aside."""
+
+    def __init__(self, process: asyncio.subprocess.Process, console: Path, lifeline: int | None) -> None:
+        self._process = process
+        self._console = console
+        self._lifeline = lifeline
+
+    @classmethod
+    async def spawn(
+        cls, command: Sequence[str], console: Path, *, dies_with_us: bool, use_pipe: bool = not ON_LINUX
+    ) -> "NodeProcess":
+        """Starts `command` in a session of its own, so that ctrl-C in the terminal reaches the supervisor alone.
+
+        The thread that calls this must live as long as the node may: the kernel's parent-death signal follows it.
+        """
+        _rotate(console)
+        lifeline: int | None = None
+        pipe: int = -1
+        if dies_with_us:
+            if use_pipe:
+                pipe, lifeline = os.pipe()
+            command = [sys.executable, "-I", "-S", _CHILD, str(os.getpid()), str(pipe), *command]
+        try:
+            with console.open("wb") as output:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=asyncio.subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(pipe,) if pipe >= 0 else (),
+                )
+        except OSError as error:
+            if lifeline is not None:
+                os.close(lifeline)
+            raise ClusterError(f"cannot start {command[0]}: {error.strerror}") from error
+        finally:
+            if pipe >= 0:
+                os.close(pipe)
+        return cls(process, console, lifeline)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to a process not yet reaped; one that just ended is no error."""
+        if self.alive:
+            try:
+                self._process.send_signal(number)
+            except ProcessLookupError:
+                return  # reaped a moment ago: `wait` tells
+
+    async def wait(self) -> int:
+        """The exit status, or minus the signal that ended it."""
+        status = await self._process.wait()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        return status
+
+    def last_words(self) -> str:
+        """The end of what the process printed: the reason when it did not come up."""
+        return last_lines(self._console)
+
+
+def _rotate(console: Path) -> None:
+    if console.exists():
+        console.replace(console.with_suffix(".log.1"))
+
+
+def last_lines(path: Path, count: int = 5) -> str:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.strip().splitlines()[-count:])
+
+
+def describe_exit(status: int) -> str:
+    """`exit status 1`, or `ended by SIGKILL`."""
+    if status < 0:
+        try:
+            return f"ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"ended by signal {-status}"
+    return f"exit status {status}"

@@ -1,0 +1,101 @@
+"""The `server.properties` of each node, as `tidelog node` would be given on a machine of its own."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidelog.cluster.errors import BadRequest
+from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout
+
+REPLICATION_FACTOR_AT_MOST: Final = 3
+
+# What makes a node this node of this cluster: `--set` cannot change it.
+OWNED_KEYS: Final = frozenset(
+    {
+        "node.id",
+        "broker.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "controller.listener.names",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+    }
+)
+
+
+def parse_settings(settings: list[str]) -> dict[str, str]:
+    """`--set key=value` as given; the node judges keys and values."""
+    parsed: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise BadRequest(f"--set wants key=value, not {setting!r}")
+        parsed[key] = value.strip()
+    return parsed
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    owned = sorted(OWNED_KEYS.intersection(settings))
+    if owned:
+        raise BadRequest(f"{owned[0]} is set by the cluster itself; run the node with `tidelog node` to choose it")
+
+
+def node_properties(
+    directory: ClusterDir,
+    layout: ClusterLayout,
+    node: NodeLayout,
+    hosts: tuple[str, ...],
+    settings: Mapping[str, str],
+) -> dict[str, str]:
+    """All keys of one node; `settings` win over defaults and never over what makes the node itself."""
+    check_settings(settings)
+    replicas = str(min(REPLICATION_FACTOR_AT_MOST, len(layout.nodes)))
+    listeners = [f"{_listener_name(host)}://{_literal(host)}:{node.port}" for host in hosts]
+    protocols = [f"{_listener_name(host)}:PLAINTEXT" for host in hosts] + ["CONTROLLER:PLAINTEXT"]
+    if node.controller_port is not None:
+        listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
+    voters = [
+        f"{voter.id}@127.0.0.1:{voter.controller_port}" for voter in layout.nodes if voter.controller_port is not None
+    ]
+    return {
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        **settings,
+        "node.id": str(node.id),
+        "process.roles": ",".join(node.roles),
+        "listeners": ",".join(listeners),
+        "listener.security.protocol.map": ",".join(protocols),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(voters),
+        "log.dirs": str(directory.log_dir(node.id)),
+    }
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """Java's properties format; the node reads it back to the same keys and values."""
+    lines = ["# Written at every start of the cluster. To change a key: tidelog up --set key=value"]
+    lines += [f"{_escape(key, ' =:#!')}={_escape(value, '')}" for key, value in properties.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _listener_name(host: str) -> str:
+    # Two listeners may share a port only under two names, one v4 and one v6 (KIP-797).
+    return "PLAINTEXT_V6" if ":" in host else "PLAINTEXT"
+
+
+def _literal(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _escape(text: str, special: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    escaped = "".join(f"\\{char}" if char in special else char for char in escaped)
+    # A leading space would be read as part of the separator.
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped

@@ -1,0 +1,72 @@
+"""Ready means what a client would find: every broker unfenced, and a topic can be created.
+
+Asked over the wire, as a client would, never read from a log line: a line tells what a node believes.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from tidelog.client.addresses import Address
+from tidelog.client.client import Client, one_line
+from tidelog.client.connection import ConnectionSettings
+from tidelog.client.errors import ClientError
+from tidelog.client.topics import create_topic
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.layout import NodeLayout
+from tidelog.wire.errors import ApiError
+
+READY_TIMEOUT_S: Final = 30.0
+_PROBE_TOPIC: Final = "tidelog-readiness-probe"
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.1
+_PROBE_SETTINGS: Final = ConnectionSettings(
+    client_id="tidelog-supervisor", connect_timeout_s=2.0, request_timeout_s=5.0
+)
+
+
+class Probe(Protocol):
+    """Looks once whether these nodes serve as one cluster; raises what is still missing."""
+
+    async def __call__(self, nodes: Sequence[NodeLayout]) -> None: ...
+
+
+async def probe_cluster(nodes: Sequence[NodeLayout]) -> None:
+    """Each node is asked itself: that one broker knows of another does not say that the other answers."""
+    wanted = {node.id for node in nodes}
+    for node in nodes:
+        async with Client([Address("127.0.0.1", node.port)], settings=_PROBE_SETTINGS, retry_timeout_s=0) as client:
+            await client.refresh([])
+            missing = sorted(wanted - set(client.metadata.brokers))
+            if missing:
+                raise ClientError(f"broker {missing[0]} is not unfenced yet")
+            if node is nodes[-1]:
+                # Only validated: finds out whether the controller decides and placement has its brokers.
+                await create_topic(
+                    client, _PROBE_TOPIC, partitions=1, replication_factor=min(3, len(nodes)), validate_only=True
+                )
+
+
+async def wait_ready(
+    nodes: Sequence[NodeLayout],
+    *,
+    still_alive: Callable[[], None],
+    probe: Probe = probe_cluster,
+    timeout_s: float = READY_TIMEOUT_S,
+) -> None:
+    """Probes until the nodes are ready; `still_alive` raises when one ended meanwhile."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    pause = _FIRST_PAUSE_S
+    while True:
+        still_alive()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await probe(nodes)
+            return
+        except (ClientError, ApiError, TimeoutError) as error:
+            if loop.time() + pause > deadline:
+                reason = one_line(error) if not isinstance(error, TimeoutError) else "no answer"
+                raise ClusterError(f"the cluster was not ready within {timeout_s:g} s: {reason}") from error
+        await asyncio.sleep(pause)
+        pause = min(1.5 * pause, _LONGEST_PAUSE_S)

@@ -1,0 +1,136 @@
+"""Starts, watches, kills, stops, pauses and resumes the nodes of one prepared cluster."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.node import STOP_TIMEOUT_S, SupervisedNode
+from tidelog.cluster.plan import ClusterRequest, PreparedCluster, prepare
+from tidelog.cluster.readiness import READY_TIMEOUT_S, Probe, probe_cluster, wait_ready
+from tidelog.cluster.states import NodeState, NodeStatus
+
+_UNCLEAN: Final = "did not stop within {seconds:g} s and was killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEvent:
+    """A node changed its state; `detail` says why it is worth telling, if it is."""
+
+    node_id: int
+    state: NodeState
+    detail: str = ""
+
+
+OnEvent = Callable[[NodeEvent], None]
+
+
+def ignore_events(_: NodeEvent) -> None:
+    """For who does not want to know."""
+
+
+class Supervisor:
+    """The nodes of one cluster. Lives on one event loop, whose thread must outlive the nodes."""
+
+    def __init__(
+        self,
+        prepared: PreparedCluster,
+        request: ClusterRequest,
+        *,
+        on_event: OnEvent = ignore_events,
+        probe: Probe = probe_cluster,
+    ) -> None:
+        self.directory = prepared.directory
+        self.layout = prepared.layout
+        self._prepared = prepared
+        self._on_event = on_event
+        self._probe = probe
+        self._nodes = {
+            node.id: SupervisedNode(
+                node,
+                request.node_command(self.directory.properties(node.id)),
+                self.directory.node_dir(node.id),
+                dies_with_us=request.dies_with_us,
+                on_change=self._changed,
+            )
+            for node in self.layout.nodes
+        }
+
+    @classmethod
+    async def create(
+        cls, request: ClusterRequest, *, on_event: OnEvent = ignore_events, probe: Probe = probe_cluster
+    ) -> "Supervisor":
+        return cls(await prepare(request), request, on_event=on_event, probe=probe)
+
+    @property
+    def bootstrap(self) -> str:
+        return self.layout.bootstrap
+
+    def status(self) -> list[NodeStatus]:
+        return [node.status() for node in self._nodes.values()]
+
+    def node(self, node_id: int) -> SupervisedNode:
+        self.layout.node(node_id)
+        return self._nodes[node_id]
+
+    async def start_all(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Starts every node and waits until all of them serve as one cluster."""
+        nodes = list(self._nodes.values())
+        for node in nodes:
+            await node.start()
+        await self._until_ready(nodes, timeout_s)
+
+    async def start(self, node_id: int, *, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Starts one node and waits until it serves; brokers that are down meanwhile do not matter."""
+        node = self.node(node_id)
+        await node.start()
+        await self._until_ready([node], timeout_s)
+
+    async def kill(self, node_id: int) -> None:
+        await self.node(node_id).kill()
+
+    async def stop(self, node_id: int, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """An orderly stop; an error when the node had to be killed, since then it was none."""
+        if not await self.node(node_id).stop(timeout_s):
+            raise ClusterError(f"node {node_id} " + _UNCLEAN.format(seconds=timeout_s))
+
+    def pause(self, node_id: int) -> None:
+        self.node(node_id).pause()
+
+    def resume(self, node_id: int) -> None:
+        self.node(node_id).resume()
+
+    async def stop_all(self, *, timeout_s: float = STOP_TIMEOUT_S) -> list[int]:
+        """Stops what runs, all at once; returns the nodes that had to be killed."""
+        alive = [node for node in self._nodes.values() if node.alive]
+        clean = await asyncio.gather(*(node.stop(timeout_s) for node in alive))
+        return [node.id for node, was_clean in zip(alive, clean, strict=True) if not was_clean]
+
+    async def kill_all(self) -> None:
+        await asyncio.gather(*(node.kill() for node in self._nodes.values() if node.alive))
+
+    def close(self) -> None:
+        """Lets go of ports and directory. No node may run any more."""
+        assert not any(node.alive for node in self._nodes.values()), "a node still runs"
+        self._prepared.release()
+
+    async def _until_ready(self, nodes: Sequence[SupervisedNode], timeout_s: float) -> None:
+        def still_alive() -> None:
+            for node in nodes:
+                if not node.alive:
+                    status = 2 if node.exit_status == 2 else 1
+                    raise ClusterError(f"{node.story()} (see {self.directory.console(node.id)})", status=status)
+
+        await wait_ready(
+            [node.layout for node in nodes], still_alive=still_alive, probe=self._probe, timeout_s=timeout_s
+        )
+        for node in nodes:
+            node.mark_running()
+
+    def _changed(self, node: SupervisedNode, old: NodeState) -> None:
+        detail = ""
+        # A node that never came up is told by whoever waits for it.
+        if node.state is NodeState.CRASHED and old is not NodeState.STARTING:
+            detail = f"{node.story()} (see {self.directory.console(node.id)})"
+        self._on_event(NodeEvent(node_id=node.id, state=node.state, detail=detail))
