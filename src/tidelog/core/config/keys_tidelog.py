@@ -1,0 +1,48 @@
+"""Our own keys: bounds that Kafka has no name for, and what we do beyond it."""
+
+from typing import Final
+
+from tidelog.core.config.rows import (
+    CLUSTER_WIDE,
+    HIGH,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    STRING,
+    at_least,
+    key,
+    one_of,
+)
+
+# A row is its facts, then its words.
+# fmt: off
+BROKER: Final = (
+    key("tidelog.request.frame.timeout.ms", LONG, 30000, HIGH, check=at_least(1),
+        doc="A request whose frame has begun must be complete within this time, or the connection is closed."),
+    key("tidelog.request.max.elements", INT, 100000, HIGH, check=at_least(1),
+        doc="Most array entries in one request, all arrays together; more closes the connection."),
+    key("tidelog.request.max.tagged.fields", INT, 1000, HIGH, check=at_least(0),
+        doc="Most unknown tagged fields in one request; more closes the connection."),
+    key("tidelog.connection.max.inflight.requests", INT, 100, HIGH, check=at_least(1),
+        doc="Unanswered requests of one connection before reading it pauses."),
+    key("tidelog.connection.max.outbound.bytes", LONG, 16777216, HIGH, check=at_least(1),
+        doc="Unsent response bytes of one connection before reading it pauses."),
+    key("tidelog.decompression.max.bytes", INT, 134217728, MEDIUM, check=at_least(1),
+        doc="Largest size a compressed batch may grow to when the broker must read it."),
+    key("tidelog.open.files.max", INT, 4096, MEDIUM, check=at_least(16),
+        doc="Log files kept open at one time; the least recently used is closed."),
+    key("tidelog.node.log.max.bytes", LONG, 10485760, LOW, check=at_least(4096),
+        doc="Size at which the node's own log file is rotated."),
+    key("tidelog.node.log.files", INT, 5, LOW, check=at_least(1),
+        doc="Rotated log files of the node that are kept."),
+    key("tidelog.record.validation", STRING, "header", MEDIUM, check=one_of("header", "full"),
+        update=CLUSTER_WIDE,
+        doc="header checks batch headers and CRC; full also walks every record, as Kafka does."),
+)
+
+TOPIC: Final = (
+    key("tidelog.record.validation", STRING, "header", MEDIUM, check=one_of("header", "full"),
+        synonyms=("tidelog.record.validation",),
+        doc="header checks batch headers and CRC; full also walks every record, as Kafka does."),
+)
