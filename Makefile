@@ -1,0 +1,46 @@
+# One command each. Every target sets up .venv when it is missing or older than what it is made from.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check interop soak bench clean
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv with everything, and .venv/bin/tidelog
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+demo: $(STAMP) ## the whole story in under a minute
+	$(BIN)/tidelog demo
+
+test: $(STAMP) ## everything that needs a package index only
+	$(BIN)/pytest tests -m "not interop" -n $(WORKERS) --dist loadgroup
+
+check: $(STAMP) ## format, lint, types, import contracts, numbered rules
+	$(BIN)/ruff format --check --quiet src tests benchmarks tools
+	$(BIN)/ruff check --quiet src tests benchmarks tools
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config .importlinter --no-logo --no-cache
+	$(BIN)/python tools/rules.py
+
+interop: $(STAMP) ## what needs more: Kafka's own tools, kcat
+	$(BIN)/pytest tests/interop -m interop
+
+soak: $(STAMP) ## the long runs, at full length
+	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --dist loadgroup --timeout 3600
+
+bench: $(STAMP) ## medians of interleaved runs, a table and a plot
+	$(BIN)/python -m benchmarks
+
+clean: ## what the other targets made
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .hypothesis benchmarks/out

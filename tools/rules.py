@@ -1,0 +1,42 @@
+"""Counts the numbered rules of docs/internals/behaviours.md and the tests that show them.
+
+A rule is a line that begins with ``- **W2**``. A test names it with ``@pytest.mark.rule("W2")``. Every rule needs a test,
+less those on the list of rules that are not built yet; a rule on that list that has a test has to leave it.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BEHAVIOURS = ROOT / "docs" / "internals" / "behaviours.md"
+RULE = re.compile(r"^- \*\*([A-Z]\d+)\*\*", re.MULTILINE)
+MARK = re.compile(r"mark\.rule\(([^)]*)\)")
+NAME = re.compile(r"[\"']([A-Z]\d+)[\"']")
+NOT_BUILT = re.compile(r"^Not built yet: (.*)$", re.MULTILINE)
+
+
+def main() -> int:
+    text = BEHAVIOURS.read_text()
+    rules = RULE.findall(text)
+    pending_line = NOT_BUILT.search(text)
+    pending = set(re.findall(r"[A-Z]\d+", pending_line[1])) if pending_line else set()
+    shown: dict[str, int] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for mark in MARK.findall(path.read_text()):
+            for name in NAME.findall(mark):
+                shown[name] = shown.get(name, 0) + 1
+    problems = [f"{name} stands twice in {BEHAVIOURS.name}" for name in sorted({r for r in rules if rules.count(r) > 1})]
+    problems += [f"{name} has no test" for name in rules if name not in shown and name not in pending]
+    problems += [f"{name} has a test: take it off the list of rules not built yet" for name in sorted(pending & set(shown))]
+    problems += [f"{name} is on the list of rules not built yet, and is no rule" for name in sorted(pending - set(rules))]
+    problems += [f"a test names {name}, which is no rule" for name in sorted(set(shown) - set(rules))]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    built = [name for name in rules if name not in pending]
+    print(f"rules: {len(built)} of {len(rules)} built, {sum(shown.values())} tests name them")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
