@@ -2,5 +2,6 @@
 
 `connection` is one ordered, pipelined connection; `client` finds brokers, leaders and coordinators and tries again
 what is worth trying again; `topics`, `configs`, `offsets`, `groups` are the admin calls; `producer`, `consumer`,
-`group_member` move records. Time is the event loop's own, so all of it runs under virtual time too. Imports `wire` and `core` only.
+`group_member` move records. Time is the event loop's own, so all of it runs under virtual time too. Imports `wire`
+and `core` only.
 """
