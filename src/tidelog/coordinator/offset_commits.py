@@ -4,6 +4,8 @@ A commit changes nothing until its record is committed: then it is replayed, lik
 only counts as being in flight.
 """
 
+from collections.abc import Sequence
+
 from tidelog.coordinator.effects import Caller, GroupDeleted, Turn
 from tidelog.coordinator.group import Group, GroupState
 from tidelog.coordinator.offsets_records import (
@@ -165,10 +167,11 @@ def on_group_deleted(state: CoordinatorState, outcome: GroupDeleted, error: Erro
         state.groups[outcome.group_id] = group.revived(outcome.empty_since_ms)
 
 
-def forget_topic(state: CoordinatorState, turn: Turn, topic: str) -> None:
+def forget_topics(state: CoordinatorState, turn: Turn, topics: Sequence[str]) -> None:
     for group_id in state.groups:
-        for partition in state.offsets.topics(group_id).get(topic, {}):
-            turn.records.append(offset_tombstone(group_id, topic, partition))
+        for topic in topics:
+            for partition in state.offsets.topics(group_id).get(topic, {}):
+                turn.records.append(offset_tombstone(group_id, topic, partition))
 
 
 def expire_offsets(state: CoordinatorState, turn: Turn) -> None:

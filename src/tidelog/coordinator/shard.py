@@ -259,12 +259,12 @@ class GroupShard:
             rebalance.on_sync_timer(self._state, turn, group)
         return self._decide(turn)
 
-    def on_topic_deleted(self, topic: str, now_ms: int) -> Decision:
+    def on_topics_deleted(self, topics: Sequence[str], now_ms: int) -> Decision:
         """Offsets of a deleted topic mean nothing, least of all to a new topic of that name."""
         if self.shard_state is not ShardState.ACTIVE:
             return Decision()
         turn = Turn(now_ms)
-        offset_commits.forget_topic(self._state, turn, topic)
+        offset_commits.forget_topics(self._state, turn, topics)
         return self._decide(turn)
 
     def on_committed(self, ticket: int, now_ms: int) -> Decision:

@@ -1,4 +1,4 @@
-"""SyncGroup (v0-5): the leader's assignment goes into the log, then to everybody. Heartbeat (v0-4): a session goes on."""
+"""SyncGroup (v0-5): the leader's assignment goes into the log, then to all. Heartbeat (v0-4): a session goes on."""
 
 from tidelog.coordinator.effects import AssignmentStored, Caller, Turn
 from tidelog.coordinator.group import Group, GroupState
