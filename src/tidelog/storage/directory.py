@@ -1,0 +1,42 @@
+"""A log directory's health, shared by every log in it.
+
+One failed write makes a directory untrustworthy: bytes may be half there, and the kernel may have dropped dirty pages
+(KAFKA-10778). From then on every log in it refuses to append, flush or truncate; only a restart clears it.
+"""
+
+from collections.abc import Callable
+
+from tidelog.storage.ports import DiskError
+
+
+class LogDirectoryOffline(DiskError):
+    """Refused because of an earlier failure; carries that failure's errno and path."""
+
+    def __init__(self, directory: str, cause: DiskError) -> None:
+        super().__init__(cause.errno or 0, f"log directory {directory} is offline since: {cause.strerror}", cause.path)
+
+
+class LogDirectory:
+    """`on_failure` hears of the first failure only; `checkpoint` writes the recovery points of this directory."""
+
+    __slots__ = ("checkpoint_recovery_points", "failure", "on_failure", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.failure: DiskError | None = None
+        self.on_failure: Callable[[LogDirectory, DiskError], None] | None = None
+        self.checkpoint_recovery_points: Callable[[], None] | None = None
+
+    @property
+    def online(self) -> bool:
+        return self.failure is None
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise LogDirectoryOffline(self.path, self.failure)
+
+    def fail(self, error: DiskError) -> None:
+        if self.failure is None:
+            self.failure = error
+            if self.on_failure is not None:
+                self.on_failure(self, error)

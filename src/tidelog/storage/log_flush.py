@@ -1,0 +1,39 @@
+"""Making a log durable, in two halves: what to sync is decided at once, the syncing may block elsewhere.
+
+`Log.begin_flush` (writes the epochs) -> `FlushTask.run` (any thread: it touches only files) -> `Log.complete_flush`.
+The recovery point moves last, after bytes, indexes, epochs and directory entries are safe.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tidelog.storage.directory import LogDirectory
+from tidelog.storage.ports import Disk, DiskError, DiskFile, FileMissing
+
+
+@dataclass(frozen=True, slots=True)
+class FlushTask:
+    """Everything below `offset`, as it stood when the task was made."""
+
+    disk: Disk
+    directory: LogDirectory
+    files: list[DiskFile]
+    dirs: list[str]
+    offset: int
+    # Truncations of the log so far: one in between makes the result worthless.
+    truncations: int
+
+    def run(self) -> None:
+        try:
+            for file in self.files:
+                # A segment deleted meanwhile needs no sync, nor does a deleted topic's directory.
+                with suppress(FileMissing):
+                    file.fsync()
+            for path in self.dirs:
+                with suppress(FileMissing):
+                    self.disk.fsync_dir(path)
+        except DiskError as error:
+            # An fsync that failed once may succeed next time without having written anything: no second try.
+            if self.directory.failure is None:
+                self.directory.failure = error
+            raise

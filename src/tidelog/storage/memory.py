@@ -1,0 +1,306 @@
+"""A disk in memory that keeps what a power cut would keep: for the simulator and for tests.
+
+Every file has volatile bytes (what a process sees) and durable bytes (what an fsync promised); every directory has
+volatile and durable entries. `crash` throws away what was never promised: per file, in any order across files.
+"""
+
+import errno
+import posixpath
+import random
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from tidelog.storage.ports import AlreadyLocked, DiskError, FileMissing
+from tidelog.wire.buffers import Buffer
+
+# What a fault hook sees: the operation ("append", "fsync", "open" …) and the path.
+FaultHook = Callable[[str, str], int | None]
+
+
+class _Inode:
+    """Invariant: data[:dirty_from] == durable[:dirty_from]."""
+
+    __slots__ = ("data", "dirty_from", "durable")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.dirty_from = 0
+
+    def sync(self) -> None:
+        start = self.dirty_from
+        self.durable[start:] = memoryview(self.data)[start:]
+        self.dirty_from = len(self.data)
+
+    def lose_unsynced(self, rng: random.Random) -> None:
+        """Keeps a random part of what was not synced, whole or torn at any byte."""
+        start, end = self.dirty_from, len(self.data)
+        kind = rng.random()
+        if start == end and len(self.durable) == end:
+            return
+        if kind < 0.3:
+            self.data = bytearray(self.durable)
+        elif kind < 0.8 and end > start:
+            keep = rng.randint(start, end)
+            torn_zeros = rng.random() < 0.2
+            # The size can reach the disk before the bytes do: zeros stand where data was to be.
+            self.data[keep:] = bytes(end - keep) if torn_zeros else b""
+        self.durable = bytearray(self.data)
+        self.dirty_from = len(self.data)
+
+
+class MemoryFile:
+    """See `DiskFile`."""
+
+    __slots__ = ("_disk", "_inode", "path")
+
+    def __init__(self, disk: "MemoryDisk", path: str, inode: _Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self.path = path
+
+    def pread(self, length: int, offset: int) -> bytes:
+        self._disk._fault("pread", self.path)
+        return bytes(self._inode.data[offset : offset + length])
+
+    def append(self, *buffers: Buffer) -> None:
+        inode = self._inode
+        for buffer in buffers:
+            self._disk._admit("append", self.path, inode, len(inode.data), buffer)
+            inode.data += buffer
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        inode = self._inode
+        self._disk._admit("pwrite", self.path, inode, offset, data)
+        if offset > len(inode.data):
+            inode.data += bytes(offset - len(inode.data))
+        inode.data[offset : offset + len(data)] = data
+        inode.dirty_from = min(inode.dirty_from, offset)
+
+    def truncate(self, size: int) -> None:
+        self._disk._fault("truncate", self.path)
+        inode = self._inode
+        if size < len(inode.data):
+            del inode.data[size:]
+        else:
+            inode.data += bytes(size - len(inode.data))
+        inode.dirty_from = min(inode.dirty_from, size)
+
+    def fsync(self) -> None:
+        self._disk._fault("fsync", self.path)
+        self._inode.sync()
+
+    def size(self) -> int:
+        return len(self._inode.data)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class MemoryLock:
+    """One holder per path among those that share this disk."""
+
+    def __init__(self, disk: "MemoryDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk._locks.discard(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class MemoryDisk:
+    """See `Disk`. `capacity` bytes give ENOSPC; `fault` may name an errno for any operation."""
+
+    def __init__(self, capacity: int = 1 << 40) -> None:
+        self.capacity = capacity
+        self.fault: FaultHook | None = None
+        self.fsyncs = 0
+        self._files: dict[str, _Inode] = {}
+        self._dirs: set[str] = {"/", "."}
+        self._durable_files: dict[str, _Inode] = {}
+        self._durable_dirs: set[str] = {"/", "."}
+        self._locks: set[str] = set()
+
+    # -- faults and crashes
+
+    def _fault(self, operation: str, path: str) -> None:
+        if operation == "fsync":
+            self.fsyncs += 1
+        if self.fault is not None and (code := self.fault(operation, path)) is not None:
+            raise DiskError(code, f"injected on {operation}", path)
+
+    def _admit(self, operation: str, path: str, inode: _Inode, offset: int, data: Buffer) -> None:
+        """Refuses a write as a real disk does: part of it may already be there."""
+        error: DiskError | None = None
+        room = self.capacity - self.used_bytes()
+        grows = max(0, offset + len(data) - len(inode.data))
+        if self.fault is not None and (code := self.fault(operation, path)) is not None:
+            error, room = DiskError(code, f"injected on {operation}", path), len(data) // 2
+        elif grows > room:
+            error = DiskError(errno.ENOSPC, "no space left on device", path)
+        if error is not None:
+            if operation == "append":
+                inode.data += memoryview(data)[: max(0, room)]
+            raise error
+
+    def used_bytes(self) -> int:
+        return sum(len(inode.data) for inode in self._files.values()) if self.capacity < 1 << 40 else 0
+
+    def crash(self, rng: random.Random, *, lose_entries: bool = False) -> None:
+        """Power fails: locks and unsynced bytes are gone; with `lose_entries`, so may be unsynced directory entries."""
+        self._locks.clear()
+        if lose_entries:
+            self._lose_entries(rng)
+        for path in sorted(self._files):
+            self._files[path].lose_unsynced(rng)
+        self._durable_files = dict(self._files)
+        self._durable_dirs = set(self._dirs)
+
+    def _lose_entries(self, rng: random.Random) -> None:
+        for path in sorted(self._files.keys() | self._durable_files.keys()):
+            now, promised = self._files.get(path), self._durable_files.get(path)
+            if now is not promised and rng.random() < 0.5:
+                if promised is None:
+                    del self._files[path]
+                else:
+                    self._files[path] = promised
+        for path in sorted(self._dirs - self._durable_dirs):
+            if rng.random() < 0.5 and path in self._dirs:
+                self._drop_tree(path)
+        # An entry that came back needs its parents back.
+        for path in sorted(self._files):
+            self._dirs.update(_parents(path))
+
+    def _drop_tree(self, path: str) -> None:
+        inside = path + "/"
+        self._dirs = {name for name in self._dirs if name != path and not name.startswith(inside)}
+        self._files = {name: inode for name, inode in self._files.items() if not name.startswith(inside)}
+
+    # -- Disk
+
+    def open(self, path: str, create: bool = False) -> MemoryFile:
+        self._fault("open", path)
+        inode = self._files.get(path)
+        if inode is None:
+            if not create or posixpath.dirname(path) not in self._dirs:
+                raise FileMissing(path)
+            inode = self._files[path] = _Inode()
+        return MemoryFile(self, path, inode)
+
+    def read_bytes(self, path: str) -> bytes:
+        self._fault("read_bytes", path)
+        if (inode := self._files.get(path)) is None:
+            raise FileMissing(path)
+        return bytes(inode.data)
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        inode = _Inode()
+        self._admit("write_atomic", path, inode, 0, data)
+        if posixpath.dirname(path) not in self._dirs:
+            raise FileMissing(path)
+        inode.data += data
+        inode.sync()
+        self._files[path] = self._durable_files[path] = inode
+
+    def exists(self, path: str) -> bool:
+        self._fault("stat", path)
+        return path in self._files or path in self._dirs
+
+    def is_dir(self, path: str) -> bool:
+        self._fault("stat", path)
+        return path in self._dirs
+
+    def list_dir(self, path: str) -> list[str]:
+        self._fault("list_dir", path)
+        if path not in self._dirs:
+            raise FileMissing(path)
+        inside = path.rstrip("/") + "/"
+        start = len(inside)
+        names = (name[start:] for name in (*self._files, *self._dirs) if name.startswith(inside))
+        return sorted(name for name in names if name and "/" not in name)
+
+    def make_dirs(self, path: str) -> None:
+        self._fault("make_dirs", path)
+        self._dirs.update((*_parents(path), path))
+
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        self._fault("rename", source)
+        if source in self._files:
+            self._files[target] = self._files.pop(source)
+        elif source in self._dirs:
+            self._rename_dir(source, target)
+        else:
+            raise FileMissing(source)
+        if durable:
+            self.fsync_dir(posixpath.dirname(target))
+            self.fsync_dir(posixpath.dirname(source))
+
+    def _rename_dir(self, source: str, target: str) -> None:
+        inside = source + "/"
+
+        def moved(name: str) -> str:
+            return target + name[len(source) :] if name == source or name.startswith(inside) else name
+
+        # What is inside moves with the directory itself, promised or not.
+        self._files = {moved(name): inode for name, inode in self._files.items()}
+        self._dirs = {moved(name) for name in self._dirs}
+        self._durable_files = {moved(name): inode for name, inode in self._durable_files.items()}
+        self._durable_dirs = {moved(name) for name in self._durable_dirs}
+
+    def remove(self, path: str) -> None:
+        self._fault("remove", path)
+        self._files.pop(path, None)
+
+    def remove_tree(self, path: str) -> None:
+        self._fault("remove_tree", path)
+        self._drop_tree(path)
+
+    def fsync_dir(self, path: str) -> None:
+        self._fault("fsync_dir", path)
+        for name in [name for name in self._durable_files if posixpath.dirname(name) == path]:
+            if name not in self._files:
+                del self._durable_files[name]
+        for name, inode in self._files.items():
+            if posixpath.dirname(name) == path:
+                self._durable_files[name] = inode
+        self._durable_dirs = {
+            name for name in self._durable_dirs if posixpath.dirname(name) != path or name in self._dirs
+        }
+        self._durable_dirs.update(name for name in self._dirs if posixpath.dirname(name) == path)
+
+    def file_size(self, path: str) -> int:
+        self._fault("stat", path)
+        if (inode := self._files.get(path)) is None:
+            raise FileMissing(path)
+        return len(inode.data)
+
+    def lock(self, path: str) -> MemoryLock:
+        if path in self._locks:
+            raise AlreadyLocked(path)
+        if path not in self._files:
+            self.open(path, create=True)
+        self._locks.add(path)
+        return MemoryLock(self, path)
+
+    def free_bytes(self, path: str) -> int:
+        return max(0, self.capacity - self.used_bytes())
+
+    def total_bytes(self, path: str) -> int:
+        return self.capacity
+
+
+def _parents(path: str) -> list[str]:
+    found: list[str] = []
+    while (parent := posixpath.dirname(path)) != path and parent:
+        found.append(parent)
+        path = parent
+    return found

@@ -1,0 +1,278 @@
+"""Opening a log: which files are a log, which are left-overs, and where it really ends.
+
+After a clean shutdown files are trusted and indexes sanity-checked. After any other end every batch from the recovery
+point's segment on is read and its CRC checked; the log ends at the last whole valid batch, and whatever stands behind
+the first doubtful byte goes. Damage *below* the recovery point is no torn tail: those bytes were fsynced, so it is
+reported (`CorruptSegment`) and nothing is dropped.
+"""
+
+from dataclasses import dataclass, field
+
+from tidelog.storage import checkpoints
+from tidelog.storage.epoch_cache import EpochCache
+from tidelog.storage.ports import Disk
+from tidelog.storage.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    CorruptSegment,
+    Segment,
+)
+from tidelog.storage.segments import Segments
+from tidelog.wire.errors import WireError
+from tidelog.wire.records.batch import BATCH_OVERHEAD, crc_ok, read_header
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+TEMPORARY_SUFFIX = ".tmp"
+
+# Bytes read at once while checking batches; a larger batch is read whole.
+_CHUNK = 1 << 20
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What `load` found, and what it did about it (`notes`, one line each)."""
+
+    segments: Segments
+    epochs: EpochCache
+    log_start_offset: int
+    log_end_offset: int
+    created: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def load(
+    disk: Disk,
+    directory: str,
+    *,
+    log_start_offset: int,
+    recovery_point: int,
+    clean_shutdown: bool,
+    index_interval: int,
+    now_ms: int,
+) -> LoadedLog:
+    """Segments and epochs of the log in `directory`, made if it is not there."""
+    created = not disk.is_dir(directory)
+    if created:
+        disk.make_dirs(directory)
+    notes: list[str] = []
+    names = _tidy(disk, directory, notes)
+    loader = _Loader(disk, directory, recovery_point, clean_shutdown, index_interval, now_ms, notes)
+    loader.load_segments(names)
+    start = max(log_start_offset, loader.segments[0].base_offset) if len(loader.segments) else log_start_offset
+    if loader.log_end_offset < start and len(loader.segments):
+        notes.append(f"the log ends at {loader.log_end_offset}, before its start offset {start}: it starts anew there")
+        for segment in reversed(list(loader.segments)):
+            loader.drop(segment)
+    if not len(loader.segments):
+        loader.segments.add(Segment.create(disk, directory, start, now_ms))
+        loader.log_end_offset = start
+    loader.epochs.truncate_from_end(loader.log_end_offset)
+    loader.epochs.truncate_from_start(start)
+    return LoadedLog(loader.segments, loader.epochs, start, loader.log_end_offset, created, notes)
+
+
+def _tidy(disk: Disk, directory: str, notes: list[str]) -> dict[str, int]:
+    """Removes what an interrupted deletion, compaction or checkpoint left; returns the log's files and sizes."""
+    names = disk.list_dir(directory)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            disk.remove(f"{directory}/{name}")
+    swaps = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    for name in swaps:
+        _complete_swap(disk, directory, name, notes)
+    for name in names:
+        if name.endswith(SWAP_SUFFIX):
+            disk.remove(f"{directory}/{name}")
+    if swaps:
+        names = disk.list_dir(directory)
+    sized: dict[str, int] = {}
+    for name in names:
+        if name.endswith((LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and name.split(".")[0].isdecimal():
+            path = f"{directory}/{name}"
+            if disk.exists(path):
+                sized[name] = disk.file_size(path)
+    return sized
+
+
+def _complete_swap(disk: Disk, directory: str, name: str, notes: list[str]) -> None:
+    """A compacted segment was complete but not yet in place: it takes the place of those it was made from."""
+    path = f"{directory}/{name}"
+    base = int(name.split(".")[0])
+    end = base
+    swapped = Segment(disk, directory, base, 0, size=disk.file_size(path))
+    swapped.path = path
+    for _, header in swapped.headers():
+        end = header.next_offset
+    for other in disk.list_dir(directory):
+        stem, _, suffix = other.partition(".")
+        if stem.isdecimal() and base <= int(stem) < max(end, base + 1) and suffix in _SEGMENT_SUFFIXES:
+            disk.remove(f"{directory}/{other}")
+    disk.rename(path, path.removesuffix(SWAP_SUFFIX))
+    notes.append(f"completed the compaction into {name.removesuffix(SWAP_SUFFIX)}")
+
+
+_SEGMENT_SUFFIXES = tuple(suffix[1:] for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX))
+
+
+class _Loader:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        recovery_point: int,
+        clean_shutdown: bool,
+        index_interval: int,
+        now_ms: int,
+        notes: list[str],
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.recovery_point = recovery_point
+        self.clean_shutdown = clean_shutdown
+        self.index_interval = index_interval
+        self.now_ms = now_ms
+        self.notes = notes
+        self.segments = Segments()
+        self.log_end_offset = 0
+        path = f"{directory}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
+        self.epochs = EpochCache(checkpoints.read_epochs(disk, path))
+
+    def load_segments(self, names: dict[str, int]) -> None:
+        bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX))
+        stems = {f"{base:020d}" for base in bases}
+        for name in names:
+            if name.split(".")[0] not in stems:
+                self.disk.remove(f"{self.directory}/{name}")
+        for base in bases:
+            stem = f"{base:020d}"
+            self.segments.add(self._open(base, names, stem))
+        if not bases:
+            return
+        unflushed = [] if self.clean_shutdown else self.segments.from_offset(self.recovery_point)
+        doubted = {segment.base_offset for segment in unflushed}
+        for segment in self.segments:
+            if segment.base_offset not in doubted:
+                self._check_indexes(segment, names)
+        if self.clean_shutdown:
+            active = self.segments.active
+            last = active.last_offset()
+            self.log_end_offset = active.base_offset if last is None else last + 1
+        else:
+            self._recover(unflushed)
+        if self.log_end_offset < self.recovery_point:
+            raise CorruptSegment(
+                f"{self.directory} ends at offset {self.log_end_offset}, but everything below its recovery point "
+                f"{self.recovery_point} had been flushed: records are missing"
+            )
+
+    def _open(self, base: int, names: dict[str, int], stem: str) -> Segment:
+        return Segment(
+            self.disk,
+            self.directory,
+            base,
+            self.now_ms,
+            size=names[stem + LOG_SUFFIX],
+            index_bytes=names.get(stem + INDEX_SUFFIX, 0),
+            time_index_bytes=names.get(stem + TIME_INDEX_SUFFIX, 0),
+        )
+
+    def _check_indexes(self, segment: Segment, names: dict[str, int]) -> None:
+        """An index is trusted if it is sane, and needed only where the log is longer than one interval."""
+        stem = f"{segment.base_offset:020d}"
+        problem = segment.offset_index.problem(names.get(stem + INDEX_SUFFIX, 0), segment.size)
+        problem = problem or segment.time_index.problem(names.get(stem + TIME_INDEX_SUFFIX, 0))
+        if problem is None and segment.size and stem + TIME_INDEX_SUFFIX not in names:
+            problem = "it has no time index"
+        if problem is None and stem + INDEX_SUFFIX not in names and segment.size > 2 * self.index_interval:
+            problem = "it has no offset index"
+        if problem is not None:
+            self.notes.append(f"rebuilt the indexes of {segment.path}: {problem}")
+            segment.rebuild_indexes(self.index_interval)
+            if segment is not self.segments.active:
+                segment.become_inactive()
+
+    # -- after an unclean end
+
+    def _recover(self, unflushed: list[Segment]) -> None:
+        self.epochs.truncate_from_end(unflushed[0].base_offset)
+        expected: int | None = None
+        for number, segment in enumerate(unflushed):
+            if expected is not None and segment.base_offset != expected:
+                self._drop_from(unflushed[number:], f"it starts at {segment.base_offset}, the log ends at {expected}")
+                break
+            end, cut = self._recover_segment(segment)
+            expected = self.log_end_offset = end
+            if segment is not unflushed[-1]:
+                segment.become_inactive()
+            if cut and number + 1 < len(unflushed):
+                self._drop_from(unflushed[number + 1 :], "it stands behind a torn batch")
+                break
+
+    def _drop_from(self, segments: list[Segment], reason: str) -> None:
+        # Newest first: were the order reversed, a crash between two removals would leave a gap.
+        for segment in reversed(segments):
+            if segment.base_offset < self.recovery_point:
+                raise CorruptSegment(
+                    f"{segment.path} lies below the recovery point {self.recovery_point}, but {reason}"
+                )
+            self.notes.append(f"removed {segment.path} ({segment.size} bytes): {reason}")
+            self.drop(segment)
+
+    def drop(self, segment: Segment) -> None:
+        self.segments.remove(segment)
+        segment.close_files()
+        for path in segment.paths():
+            self.disk.remove(path)
+        self.disk.fsync_dir(self.directory)
+
+    def _recover_segment(self, segment: Segment) -> tuple[int, bool]:
+        """Checks every batch, rebuilds the indexes; the offset behind the last good one and whether bytes were cut."""
+        file_end = segment.size
+        segment.start_rebuild()
+        next_offset = segment.base_offset
+        problem = ""
+        chunk, start, position = b"", 0, 0
+        while position < file_end:
+            if position - start + BATCH_OVERHEAD > len(chunk):
+                chunk, start = segment.log.pread(_CHUNK, position), position
+            try:
+                header = read_header(chunk, position - start)
+            except WireError as error:
+                problem = str(error)
+                break
+            size = header.size_in_bytes
+            if size > file_end - position:
+                problem = f"a batch of {size} bytes stands {file_end - position} bytes before the end"
+                break
+            if position - start + size > len(chunk):
+                chunk, start = segment.log.pread(max(_CHUNK, size), position), position
+            epoch = header.partition_leader_epoch
+            if not crc_ok(chunk, header, position - start):
+                problem = "CRC-32C does not match"
+            elif header.base_offset < next_offset or header.last_offset_delta < 0:
+                problem = f"offset {header.base_offset} after {next_offset - 1}"
+            elif not segment.has_room_for(header.last_offset):
+                problem = f"offset {header.last_offset} is too far from the segment's base"
+            elif epoch < self.epochs.latest_epoch:
+                problem = f"leader epoch {epoch} after {self.epochs.latest_epoch}"
+            if problem:
+                break
+            if epoch > self.epochs.latest_epoch:
+                self.epochs.assign(epoch, header.base_offset)
+            segment.note_batch(header.base_offset, header.last_offset, size, header.max_timestamp, self.index_interval)
+            next_offset = header.next_offset
+            position += size
+        if position == file_end:
+            return next_offset, False
+        if next_offset < self.recovery_point:
+            raise CorruptSegment(
+                f"{segment.path} at {position}: {problem}, and the log had been flushed up to offset "
+                f"{self.recovery_point}"
+            )
+        segment.cut(position)
+        self.notes.append(f"cut {file_end - position} bytes from {segment.path} at offset {next_offset}: {problem}")
+        return next_offset, True

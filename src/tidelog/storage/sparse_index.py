@@ -1,0 +1,143 @@
+"""What the offset index and the time index share: sorted pairs of integers, appended at one end, searched by bisection.
+
+While a segment grows, its entries are *resident*: two compact arrays, and the packed bytes not yet written. Those of a
+segment that is closed, or was loaded and not written to since, stay in the file and are bisected with `pread`, so ten
+thousand logs cost nothing while nobody reads them. The file is never preallocated and can always be rebuilt from
+the log, so nothing here is fsynced but on request.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_right
+from struct import Struct
+from typing import ClassVar
+
+from tidelog.storage.ports import Disk, DiskFile
+
+# Bisecting a file stops at this many entries: they are read at once.
+_PAGE_ENTRIES = 512
+# Packed entries are handed to the file in pieces of this size.
+_PENDING_BYTES = 4096
+
+Pair = tuple[int, int]
+
+
+class SparseIndex(ABC):
+    """Invariant: the file holds entries [0, entries - len(pending) / entry size); both columns increase."""
+
+    __slots__ = ("_columns", "_disk", "_file", "_pending", "base_offset", "entries", "last", "path")
+
+    ENTRY: ClassVar[Struct]
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, file_bytes: int = 0) -> None:
+        """`file_bytes` is the size of an existing file, 0 if there is none."""
+        self._disk = disk
+        self.path = path
+        self.base_offset = base_offset
+        self._file: DiskFile | None = None
+        self._columns: tuple[array[int], array[int]] | None = None
+        self._pending = bytearray()
+        self.entries = file_bytes // self.ENTRY.size
+        # The last entry, or None for an empty index.
+        self.last: Pair | None = self.entry(self.entries - 1) if self.entries else None
+
+    @staticmethod
+    @abstractmethod
+    def _unpack_columns(data: bytes) -> tuple[array[int], array[int]]: ...
+
+    def _open(self) -> DiskFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def _resident(self) -> tuple[array[int], array[int]]:
+        if self._columns is None:
+            length = self.entries * self.ENTRY.size
+            self._columns = self._unpack_columns(self._open().pread(length, 0) if length else b"")
+        return self._columns
+
+    # -- reading
+
+    def entry(self, number: int) -> Pair:
+        if self._columns is not None:
+            return self._columns[0][number], self._columns[1][number]
+        size = self.ENTRY.size
+        first, second = self.ENTRY.unpack(self._open().pread(size, number * size))
+        return first, second
+
+    def count_not_above(self, column: int, target: int) -> int:
+        """How many entries have a value <= target in that column: the entry before is the one to start from."""
+        if self._columns is not None:
+            return bisect_right(self._columns[column], target)
+        low, high = 0, self.entries
+        while high - low > _PAGE_ENTRIES:
+            middle = (low + high) // 2
+            if self.entry(middle)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        if low == high:
+            return low
+        size, unpack_from = self.ENTRY.size, self.ENTRY.unpack_from
+        first = low
+        page = self._open().pread((high - low) * size, low * size)
+        while low < high:
+            middle = (low + high) // 2
+            if unpack_from(page, (middle - first) * size)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- writing
+
+    def _append(self, first: int, second: int) -> None:
+        firsts, seconds = self._resident()
+        firsts.append(first)
+        seconds.append(second)
+        self._pending += self.ENTRY.pack(first, second)
+        self.entries += 1
+        self.last = (first, second)
+        if len(self._pending) >= _PENDING_BYTES:
+            self.flush()
+
+    def keep(self, entries: int) -> None:
+        """Drops every entry from number `entries` on."""
+        if entries >= self.entries:
+            return
+        self.flush()
+        self._open().truncate(entries * self.ENTRY.size)
+        if self._columns is not None:
+            for column in self._columns:
+                del column[entries:]
+        self.entries = entries
+        self.last = self.entry(entries - 1) if entries else None
+
+    def flush(self) -> None:
+        """Hands pending entries to the file."""
+        if self._pending:
+            self._open().append(self._pending)
+            self._pending = bytearray()
+
+    def files_to_sync(self) -> list[DiskFile]:
+        self.flush()
+        return [self._open()] if self.entries else []
+
+    def retire(self) -> None:
+        """The segment will not grow any more: the entries go to the file and out of memory."""
+        self.flush()
+        self._columns = None
+
+    def reset(self) -> None:
+        """Empty again, on disk too."""
+        self.forget_file()
+        self._disk.remove(self.path)
+        self._columns = None
+        self._pending = bytearray()
+        self.entries = 0
+        self.last = None
+
+    def forget_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
