@@ -1,0 +1,73 @@
+"""Kafka's metadata records, byte for byte (rule C1): the schemas, and the frame each one is written in."""
+
+from tidelog.metadata.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    Endpoint,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    SupportedFeature,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from tidelog.metadata.records.cluster import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    EntityData,
+    FeatureLevelRecord,
+    NoOpRecord,
+    ProducerIdsRecord,
+)
+from tidelog.metadata.records.framing import (
+    FRAME_VERSION,
+    RECORD_TYPES,
+    MetadataRecord,
+    frame,
+    unframe,
+    write_version,
+)
+from tidelog.metadata.records.topics import (
+    LEADER_UNCHANGED,
+    RECOVERY_STATE_UNCHANGED,
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+__all__ = [
+    "FRAME_VERSION",
+    "LEADER_UNCHANGED",
+    "RECORD_TYPES",
+    "RECOVERY_STATE_UNCHANGED",
+    "AbortTransactionRecord",
+    "BeginTransactionRecord",
+    "BrokerRegistrationChangeRecord",
+    "ClearElrRecord",
+    "ClientQuotaRecord",
+    "ConfigRecord",
+    "EndTransactionRecord",
+    "Endpoint",
+    "EntityData",
+    "FeatureLevelRecord",
+    "FenceBrokerRecord",
+    "MetadataRecord",
+    "NoOpRecord",
+    "PartitionChangeRecord",
+    "PartitionRecord",
+    "ProducerIdsRecord",
+    "RegisterBrokerRecord",
+    "RegisterControllerRecord",
+    "RemoveTopicRecord",
+    "SupportedFeature",
+    "TopicRecord",
+    "UnfenceBrokerRecord",
+    "UnregisterBrokerRecord",
+    "frame",
+    "unframe",
+    "write_version",
+]
