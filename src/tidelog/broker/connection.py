@@ -8,6 +8,7 @@ is not Kafka's protocol ends the connection with one log line; nothing a client 
 
 import asyncio
 import logging
+import math
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -29,6 +30,7 @@ logger = logging.getLogger("tidelog.network")
 
 # Below this many bytes a response is joined into one buffer: cheaper than a scattered write.
 _JOIN_BYTES: Final = 4096
+_FLUSH_BYTES: Final = 64 * 1024
 
 
 # Why a connection does not read (bits; plain ints, since enum flags are slow and this is asked for every frame).
@@ -105,8 +107,8 @@ class Network:
 class Connection(asyncio.BufferedProtocol):
     """The protocol of one client socket.
 
-    Invariants: slots are in request order and only the first ones are ever written; the transport reads exactly when no
-    reason not to is set; `_waiting_bytes` is the sum of the slots' `held_bytes`.
+    Invariants: slots are in request order and only the first ones are ever written; the transport reads only while no
+    reason not to is set; `_waiting_bytes` and `_waiting_large` are sums over the slots.
     """
 
     def __init__(self, network: Network, dispatch: Dispatch, listener_name: str) -> None:
@@ -119,10 +121,13 @@ class Connection(asyncio.BufferedProtocol):
         self._share = Share(network.budget, self._budget_freed)
         self._transport: asyncio.Transport | None = None
         self._pauses = 0
+        self._reading = True
+        self._turn_scheduled = False
         self._slots: deque[_Slot] = deque()
         self._waiting_bytes = 0
+        self._waiting_large = 0
         self._outgoing: list[Buffer] = []
-        self._turn_scheduled = False
+        self._outgoing_bytes = 0
         # A task is only kept alive by whoever holds it.
         self._tasks: dict[asyncio.Future[Any], None] = {}
         self._close_callbacks: dict[object, Callable[[], None]] = {}
@@ -150,7 +155,8 @@ class Connection(asyncio.BufferedProtocol):
         self._tune_socket()
         self._transport.set_write_buffer_limits(high=self._limits.write_high_bytes)
         self._last_activity = self._loop.time()
-        self._idle_timer = self._loop.call_later(self._limits.max_idle_s, self._check_idle)
+        if self._limits.max_idle_s < math.inf:
+            self._idle_timer = self._loop.call_later(self._limits.max_idle_s, self._check_idle)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.writable()
@@ -217,7 +223,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _process(self) -> None:
         """Serves the frames that are there, as far as this turn and the limits let it."""
-        self._turn_scheduled = False
         reader = self._reader
         left = self._limits.frames_per_turn
         started = left
@@ -247,7 +252,6 @@ class Connection(asyncio.BufferedProtocol):
         if not route.serves(header.api_version):
             self._answer_unsupported(route, header)
             return
-        request = route.read(header.api_version, frame, header.body_position, self._limits.message)
         context = RequestContext(
             header.api_key,
             header.api_version,
@@ -259,10 +263,11 @@ class Connection(asyncio.BufferedProtocol):
         )
         future: asyncio.Future[Any] | None = None
         try:
+            request = route.read(header.api_version, frame, header.body_position, self._limits.message)
             answer = route.handler(context, request)
             if answer is not None and not isinstance(answer, route.api.response):
                 future = asyncio.ensure_future(answer, loop=self._loop)
-        except CloseConnection:
+        except (WireError, CloseConnection):
             raise
         except Exception:
             logger.exception(self._story(route, header.api_version, header.correlation_id))
@@ -291,7 +296,12 @@ class Connection(asyncio.BufferedProtocol):
     def _enqueue(self, slot: _Slot) -> None:
         self._slots.append(slot)
         self._waiting_bytes += slot.held_bytes
-        if len(self._slots) >= self._limits.max_in_flight or self._waiting_bytes >= self._limits.max_in_flight_bytes:
+        self._waiting_large += slot.route.large_response
+        if (
+            len(self._slots) >= self._limits.max_in_flight
+            or self._waiting_bytes >= self._limits.max_in_flight_bytes
+            or self._waiting_large >= self._limits.max_large_in_flight
+        ):
             self._pause(_IN_FLIGHT)
 
     def _answered(self, slot: _Slot, future: asyncio.Future[Any]) -> None:
@@ -327,6 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         while slots and slots[0].done and not self._pauses & _OUTBOUND:
             slot = slots.popleft()
             self._waiting_bytes -= slot.held_bytes
+            self._waiting_large -= slot.route.large_response
             if slot.answer is not None:
                 self._write(slot)
         self._flush()
@@ -335,6 +346,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._pauses & _IN_FLIGHT and (
             len(slots) <= self._limits.max_in_flight // 2
             and self._waiting_bytes <= self._limits.max_in_flight_bytes // 2
+            and self._waiting_large < self._limits.max_large_in_flight
         ):
             self._unpause(_IN_FLIGHT)
         self._settle(frame_done=False)
@@ -345,20 +357,28 @@ class Connection(asyncio.BufferedProtocol):
         api = slot.route.api
         header = write_response_header(api.key, slot.api_version, slot.correlation_id)
         try:
-            self._outgoing += encode_frame(slot.answer, slot.api_version, header)
+            buffers = encode_frame(slot.answer, slot.api_version, header)
         except Exception:
             logger.exception(self._story(slot.route, slot.api_version, slot.correlation_id))
             self._close()
+            return
+        self._outgoing += buffers
+        self._outgoing_bytes += sum(map(len, buffers))
+        if self._outgoing_bytes >= _FLUSH_BYTES:
+            # Now and not at the end of the turn: the transport may say that this is enough.
+            self._flush()
 
     def _flush(self) -> None:
         outgoing = self._outgoing
         if not outgoing or self._transport is None:
             return
+        joined = self._outgoing_bytes <= _JOIN_BYTES
         self._outgoing = []
+        self._outgoing_bytes = 0
         self._last_activity = self._loop.time()
         if len(outgoing) == 1:
             self._transport.write(outgoing[0])
-        elif sum(map(len, outgoing)) <= _JOIN_BYTES:
+        elif joined:
             self._transport.write(b"".join(outgoing))
         else:
             self._transport.writelines(outgoing)
@@ -366,27 +386,34 @@ class Connection(asyncio.BufferedProtocol):
     # --- when to read ---------------------------------------------------------------------------------------
 
     def _pause(self, reason: int) -> None:
-        if not self._pauses and self._transport is not None:
-            self._transport.pause_reading()
         self._pauses |= reason
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
 
     def _unpause(self, reason: int) -> None:
         if not self._pauses & reason:
             return
         self._pauses &= ~reason
-        if not self._pauses and self._transport is not None:
-            self._transport.resume_reading()
-            # Frames may have come whole before the pause. Later, not now: this may run inside a handler.
-            self._schedule_turn()
-
-    def _schedule_turn(self) -> None:
-        if not self._turn_scheduled:
+        if not self._pauses and not self._turn_scheduled:
+            # Frames may have come whole before the pause. Served later, not now: this may run inside a handler.
             self._turn_scheduled = True
-            self._loop.call_soon(self._process)
+            self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn_scheduled = False
+        self._pauses &= ~_TURN
+        if not self._pauses:
+            self._process()
+        if not self._pauses and not self._reading and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
 
     def _end_turn(self) -> None:
         self._pause(_TURN)
-        self._loop.call_soon(self._unpause, _TURN)
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._next_turn)
 
     def _budget_freed(self) -> None:
         self._loop.call_soon(self._unpause, _BUDGET)
@@ -458,7 +485,7 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._pauses |= _CLOSING
         self._slots.clear()
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._waiting_large = 0
         if self._transport is not None:
             self._linger_timer = self._loop.call_later(self._limits.linger_s, self.abort)
             self._transport.close()

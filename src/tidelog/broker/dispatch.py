@@ -6,8 +6,7 @@ they came. When the client goes away nothing is cancelled, since the work may be
 request for long drops it in `context.connection.on_close`.
 
 `records` fields of a request are views of the connection's receive buffer: they are valid until a plain handler
-returns, even if what it returns is still awaited. A coroutine handler (``async def``) gets a copy of the frame, since
-it starts later.
+returns, even if what it returns is still awaited. (A coroutine as handler of Produce gets a copy: it starts later.)
 
 A handler refuses with an error code in its response. It raises `CloseConnection` where the protocol leaves nothing else
 (a failed acks=0 produce). Anything else that it raises is our bug: logged with its story and the connection closed, so
@@ -26,6 +25,7 @@ NO_RESPONSE: Final = None
 """Returned (or awaited) by a handler whose request has no answer: Produce with acks=0."""
 
 PRODUCE_KEY: Final = 0
+FETCH_KEY: Final = 1
 
 
 class CloseConnection(Exception):
@@ -75,8 +75,11 @@ class Route:
     max_version: int
     handler: Handler
     copies_frame: bool
+    """The handler starts later, when the receive buffer has other bytes."""
     retains_request: bool
-    """Whether a waiting request still holds what its frame held (a Produce has handed its records to the log)."""
+    """A waiting request still holds what its frame held (a Produce has handed its records to the log)."""
+    large_response: bool
+    """Few of these may wait on one connection: all at once, their answers would be too much."""
 
     @property
     def key(self) -> int:
@@ -100,8 +103,9 @@ def route(key: int, handler: Handler, *, min_version: int | None = None, max_ver
         min_version=api.min_version if min_version is None else min_version,
         max_version=api.max_version if max_version is None else max_version,
         handler=handler,
-        copies_frame=inspect.iscoroutinefunction(handler),
+        copies_frame=key == PRODUCE_KEY and inspect.iscoroutinefunction(handler),
         retains_request=key != PRODUCE_KEY,
+        large_response=key == FETCH_KEY,
     )
 
 

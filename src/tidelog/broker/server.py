@@ -61,6 +61,10 @@ class Server:
         """By name, with the ports that were really bound."""
         return dict(self._listeners)
 
+    def update_limits(self, limits: ConnectionLimits) -> None:
+        """For connections from now on (`max.connections` and its like are dynamic)."""
+        self.network.limits = limits
+
     def port(self, listener_name: str) -> int:
         return self._listeners[listener_name].port
 
