@@ -9,26 +9,13 @@ import pytest
 from tests.clients.adapters import CLIENTS
 from tests.clients.adapters.base import Client
 from tests.clients.story import Story
-
-# A session time-out a test can wait for, and no pause for members that are not coming.
-BROKER_CONFIG = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-    "offsets.topic.num.partitions": "4",
-}
+from tests.clients.targets import shared_bootstrap
 
 
 @pytest.fixture(scope="session")
-def bootstrap() -> Iterator[str]:
-    """A Tidelog node, or the cluster that TIDELOG_CLIENT_BOOTSTRAP names (such as Apache Kafka, the reference)."""
-    named = os.environ.get("TIDELOG_CLIENT_BOOTSTRAP")
-    if named:
-        yield named
-        return
-    from tidelog.testing import Cluster
-
-    with Cluster(brokers=1, config=BROKER_CONFIG) as cluster:
-        yield cluster.bootstrap
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with shared_bootstrap(tmp_path_factory.mktemp("node")) as address:
+        yield address
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda client: client.name)

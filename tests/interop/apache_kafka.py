@@ -61,7 +61,7 @@ class ApacheKafka:
     def log_dir(self) -> Path:
         return self._data
 
-    def start(self) -> None:
+    def start(self, node: int = 1) -> None:
         if not (self._data / "meta.properties").exists():
             done = run_tool("kafka-storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(self._properties))
             if done.status != 0:
@@ -94,7 +94,7 @@ class ApacheKafka:
             self.kill()
         self._process = None
 
-    def kill(self) -> None:
+    def kill(self, node: int = 1) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()

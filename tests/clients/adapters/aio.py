@@ -1,8 +1,7 @@
 """aiokafka: the protocol on asyncio. Each adapter runs its client on an event loop in a thread of its own."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -26,9 +25,9 @@ from tests.clients.adapters.base import (
     Stored,
     Unsupported,
 )
+from tests.clients.loop_thread import CALL_SECONDS, LoopThread
 
 T = TypeVar("T")
-CALL_SECONDS = 20.0
 
 ASSIGNORS: dict[str, Any] = {
     "range": RangePartitionAssignor,
@@ -49,38 +48,17 @@ def tp(partition: Partition) -> Any:
     return aiokafka.TopicPartition(*partition)
 
 
-class LoopThread:
-    """An event loop that runs in a thread, and calls into it from outside."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-
+class AioThread(LoopThread):
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = CALL_SECONDS) -> T:
         try:
-            return self.submit(coroutine).result(seconds)
+            return super().run(coroutine, seconds)
         except aiokafka.errors.KafkaError as error:
             raise fault(error) from error
-
-    def call(self, function: Callable[..., T], *args: Any) -> T:
-        async def on_loop() -> T:
-            return function(*args)
-
-        return self.run(on_loop())
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
 
 
 class AioProducer:
     def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
-        self._thread = LoopThread()
+        self._thread = AioThread()
         # Concurrent calls of aiokafka's `send` may pass each other while they wait for room: one at a time.
         self._turn = asyncio.Lock()
 
@@ -151,7 +129,7 @@ class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
 class AioConsumer:
     def __init__(self, bootstrap: str, options: ConsumerOptions) -> None:
-        self._thread = LoopThread()
+        self._thread = AioThread()
         self._listener = Listener(options)
 
         async def start() -> Any:
@@ -233,7 +211,7 @@ class AioConsumer:
 
 class AioAdmin:
     def __init__(self, bootstrap: str) -> None:
-        self._thread = LoopThread()
+        self._thread = AioThread()
 
         async def start() -> Any:
             admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)

@@ -46,7 +46,7 @@ class ConfluentProducer:
                 "linger.ms": options.linger_ms,
                 "message.timeout.ms": options.retry_seconds * 1000,
                 "reconnect.backoff.max.ms": 500,
-                "log_level": 3,
+                "log_level": 2,
             }
         )
         self._closing = threading.Event()
@@ -105,7 +105,7 @@ class ConfluentConsumer:
             "heartbeat.interval.ms": options.heartbeat_ms,
             "topic.metadata.refresh.interval.ms": 500,
             "fetch.wait.max.ms": 100,
-            "log_level": 3,
+            "log_level": 2,
         }
         if options.instance_id is not None:
             config["group.instance.id"] = options.instance_id
@@ -201,7 +201,7 @@ class ConfluentConsumer:
 
 class ConfluentAdmin:
     def __init__(self, bootstrap: str) -> None:
-        self._admin: Any = ck_admin.AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+        self._admin: Any = ck_admin.AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
 
     def _one(self, futures: Any) -> Any:
         future = next(iter(futures.values())) if isinstance(futures, dict) else futures
