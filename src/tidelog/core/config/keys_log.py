@@ -45,7 +45,7 @@ HONOURED: Final = (
         doc="Age at which records may be deleted, in hours; the finer keys win."),
     key("log.retention.minutes", INT, None, HIGH,
         doc="The same in minutes; log.retention.ms wins."),
-    key("log.retention.ms", LONG, None, HIGH, update=CLUSTER_WIDE,
+    key("log.retention.ms", LONG, None, HIGH, check=at_least(1, -1), update=CLUSTER_WIDE,
         doc="Age at which records may be deleted; -1 keeps them."),
     key("log.retention.bytes", LONG, -1, HIGH, update=CLUSTER_WIDE,
         doc="Size beyond which a partition loses its oldest segments; -1 is no limit."),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidelog.core.config.key import ConfigError, UpdateMode, Value, one_line
+from tidelog.core.config.key import ConfigError, Value, one_line
 from tidelog.core.config.keys import BROKER_KEYS
 
 _LISTENER_PREFIX: Final = "listener.name."
@@ -46,37 +46,11 @@ def check_static(properties: Mapping[str, str]) -> tuple[dict[str, str], list[st
     if errors:
         more = len(errors) - _NAMED_AT_ONCE
         raise ConfigError("; ".join(errors[:_NAMED_AT_ONCE]) + (f"; and {more} more" if more > 0 else ""))
+    # As in Kafka, either of the two names sets both.
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in known:
+            known.setdefault(other, known[name])
     return known, warnings
-
-
-def check_dynamic(layer: Mapping[str, str], *, per_broker: bool) -> tuple[dict[str, str], list[str]]:
-    """The usable part of a dynamic layer that stands in the metadata log, and a warning for each value that is not.
-
-    Nothing raises: the values were checked when they were set, maybe by another version, and the node must start.
-    """
-    usable: dict[str, str] = {}
-    warnings: list[str] = []
-    for name, text in sorted(layer.items()):
-        try:
-            validate_broker_config(name, text, per_broker=per_broker)
-        except ConfigError as error:
-            warnings.append(f"dynamic config ignored: {error}")
-        else:
-            usable[name] = text
-    return usable, warnings
-
-
-def validate_broker_config(name: str, text: str, *, per_broker: bool) -> str:
-    """One dynamic value for a broker (or all of them), as IncrementalAlterConfigs sets it; ConfigError if refused."""
-    row = BROKER_KEYS.get(name)
-    if row is None:
-        raise ConfigError(f"{one_line(name)}: not a broker config")
-    if row.update is UpdateMode.READ_ONLY:
-        raise ConfigError(f"{name}: cannot be changed while the broker runs")
-    if row.update is UpdateMode.PER_BROKER and not per_broker:
-        raise ConfigError(f"{name}: can only be set for a single broker")
-    row.parse(text)
-    return text.strip()
 
 
 def value_of(layers: ConfigLayers, name: str) -> Value:

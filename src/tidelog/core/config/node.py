@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from tidelog.core.config.dynamic import check_dynamic
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
-from tidelog.core.config.layers import ConfigLayers, check_dynamic, check_static, value_of
+from tidelog.core.config.layers import ConfigLayers, check_static, value_of
 from tidelog.core.config.listeners import Endpoint, QuorumVoter
 from tidelog.core.config.node_checks import (
     check_bounds,
@@ -185,7 +186,8 @@ class NodeConfig:
     def with_dynamic(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> tuple[Self, list[str]]:
         """This config under the dynamic values of the metadata log: the cluster's defaults and this broker's own.
 
-        A stored value that cannot be used is left out and named in a warning.
+        A stored value that cannot be used is left out and named in a warning; ConfigError if the rest contradict each
+        other, which is also how a change is tried before it is made.
         """
         cluster_layer, warnings = check_dynamic(cluster, per_broker=False)
         broker_layer, more = check_dynamic(broker, per_broker=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidelog.core.config.key import ConfigError, ConfigKey, one_line
-from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
+from tidelog.core.config.key import ConfigError, one_line
+from tidelog.core.config.keys import TOPIC_KEYS
 from tidelog.core.config.layers import ConfigLayers, value_of
 from tidelog.core.config.listeners import (
     Endpoint,
@@ -16,6 +16,7 @@ from tidelog.core.config.listeners import (
     parse_server,
     parse_voters,
 )
+from tidelog.core.config.topic import check_inherited
 
 if TYPE_CHECKING:
     from tidelog.core.config.node import NodeConfig
@@ -112,15 +113,12 @@ def quorum(layers: ConfigLayers) -> Quorum:
 
 
 def _node_id(layers: ConfigLayers) -> int:
-    node_id, broker_id = layers.get("node.id"), layers.get("broker.id")
-    text = node_id if node_id is not None else broker_id
-    if text is None:
+    node_id, broker_id = value_of(layers, "node.id"), value_of(layers, "broker.id")
+    if not isinstance(node_id, int):
         raise _required("node.id")
-    value = BROKER_KEYS["node.id"].parse(text)
-    if broker_id is not None and value_of(layers, "broker.id") not in (-1, value):
-        raise ConfigError(f"broker.id={broker_id.strip()}: must be equal to node.id={value}")
-    assert isinstance(value, int)
-    return value
+    if broker_id not in (-1, node_id):
+        raise ConfigError(f"broker.id={broker_id}: must be equal to node.id={node_id}")
+    return node_id
 
 
 def log_directories(layers: ConfigLayers) -> tuple[str, ...]:
@@ -148,9 +146,9 @@ def connection_overrides(layers: ConfigLayers) -> tuple[tuple[str, int], ...]:
 def check_bounds(config: "NodeConfig") -> None:
     """Limits between numbers, and those of topic keys on the broker keys they inherit from."""
     for row in TOPIC_KEYS.values():
-        _check_inherited(config, row)
+        check_inherited(config.layers, row)
     if config.log_retention_ms == 0:
-        raise ConfigError("log.retention.ms=0: allowed: at least 1, or -1 to keep records")
+        raise ConfigError("log.retention.hours or .minutes=0: allowed: at least 1, or -1 to keep records")
     if config.broker_heartbeat_interval_ms * 2 > config.broker_session_timeout_ms:
         raise ConfigError(
             f"broker.heartbeat.interval.ms={config.broker_heartbeat_interval_ms}: must be at most half of "
@@ -163,17 +161,6 @@ def check_bounds(config: "NodeConfig") -> None:
         )
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         raise ConfigError("max.connections.per.ip=0: allowed only together with max.connections.per.ip.overrides")
-
-
-def _check_inherited(config: "NodeConfig", row: ConfigKey) -> None:
-    from tidelog.core.config.topic import inherited_value
-
-    if row.check is None:
-        return
-    value = inherited_value(config.layers, row)
-    if not row.check.allows(value):
-        name = next(synonym for synonym in row.synonyms if config.layers.get(synonym) is not None)
-        raise BROKER_KEYS[name].error(config.layers.get(name) or "", f"allowed: {row.check}")
 
 
 def check_not_built(config: "NodeConfig") -> None:

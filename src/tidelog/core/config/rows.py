@@ -85,8 +85,8 @@ class ThrottledReplicas:
         return "* or partition:broker,…"
 
 
-def at_least(low: float) -> Between:
-    return Between(low)
+def at_least(low: float, *beside: int) -> Between:
+    return Between(low, beside=beside)
 
 
 def between(low: float, high: float, *beside: int) -> Between:

@@ -91,6 +91,14 @@ def inherited_value(layers: ConfigLayers, row: ConfigKey) -> Value:
     return row.default_value()
 
 
+def check_inherited(layers: ConfigLayers, row: ConfigKey) -> None:
+    """ConfigError if the broker's values come to something that the topic key does not allow."""
+    if row.check is None or row.check.allows(inherited_value(layers, row)):
+        return
+    name = next(synonym for synonym in row.synonyms if layers.get(synonym) is not None)
+    raise BROKER_KEYS[name].error(layers.get(name) or "", f"allowed: {row.check}")
+
+
 def validate_topic_config(name: str, value: str) -> str:
     """One override as a client gives it; returns the text to store. ConfigError becomes INVALID_CONFIG."""
     row = TOPIC_KEYS.get(name)

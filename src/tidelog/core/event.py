@@ -1,0 +1,59 @@
+"""What an event is: `kind` names it for programs, `text()` for people, `as_dict()` is ready for JSON."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from uuid import UUID
+
+from tidelog.core.ids import uuid_to_text
+
+
+class Severity(Enum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Subclasses are data: their fields, and a template of one line over them."""
+
+    kind: ClassVar[str] = "event"
+    template: ClassVar[str] = ""
+    severity: ClassVar[Severity] = Severity.INFO
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{"event": kind, …fields}` of plain JSON types."""
+        return {"event": self.kind} | {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    def text(self) -> str:
+        """One line for a person, whatever bytes a client put into a name."""
+        values = {name: shown(value) for name, value in self.as_dict().items()}
+        return self.template.format_map(values)
+
+
+E = TypeVar("E", bound=Event)
+EventSink: TypeAlias = Callable[[Event], None]
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, UUID):
+        return uuid_to_text(value)
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def shown(value: object) -> str:
+    text = "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def event(cls: type[E]) -> type[E]:
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)

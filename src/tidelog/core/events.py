@@ -1,0 +1,189 @@
+"""What happens in a node, in one vocabulary: log lines, metrics, traces and the live page all speak it.
+
+An event says what, where and why; when and on which node is added by whoever takes it.
+"""
+
+from uuid import UUID
+
+from tidelog.core.event import Event as Event
+from tidelog.core.event import EventSink as EventSink
+from tidelog.core.event import Severity as Severity
+from tidelog.core.event import event, shown
+
+
+@event
+class PartitionEvent(Event):
+    """Something about one partition; its text begins with `topic-partition:`."""
+
+    topic: str
+    partition: int
+
+    def text(self) -> str:
+        return f"{shown(self.topic)}-{self.partition}: {Event.text(self)}"
+
+
+@event
+class NodeStarted(Event):
+    template = "node {node_id} started as {roles} in cluster {cluster_id}"
+    node_id: int
+    roles: tuple[str, ...]
+    cluster_id: str
+
+
+@event
+class NodeStopped(Event):
+    template = "node {node_id} stopped: {reason}"
+    node_id: int
+    reason: str
+
+
+@event
+class ConfigWarning(Event):
+    severity = Severity.WARNING
+    template = "config: {message}"
+    message: str
+
+
+@event
+class ListenerOpened(Event):
+    template = "listener {listener} open on {host} port {port}"
+    listener: str
+    host: str
+    port: int
+
+
+@event
+class ConnectionRefused(Event):
+    severity = Severity.WARNING
+    template = "connection from {peer} to listener {listener} refused: {reason}"
+    listener: str
+    peer: str
+    reason: str
+
+
+@event
+class ConnectionClosed(Event):
+    severity = Severity.WARNING
+    template = "connection from {peer} to listener {listener} closed: {reason}"
+    listener: str
+    peer: str
+    reason: str
+
+
+@event
+class BrokerRegistered(Event):
+    template = "broker {broker_id} registered with epoch {broker_epoch}"
+    broker_id: int
+    broker_epoch: int
+
+
+@event
+class BrokerFenced(Event):
+    severity = Severity.WARNING
+    template = "broker {broker_id} with epoch {broker_epoch} fenced: {reason}"
+    broker_id: int
+    broker_epoch: int
+    reason: str
+
+
+@event
+class BrokerUnfenced(Event):
+    template = "broker {broker_id} with epoch {broker_epoch} unfenced"
+    broker_id: int
+    broker_epoch: int
+
+
+@event
+class TopicCreated(Event):
+    template = "topic {topic} ({topic_id}) created with {partitions} partitions of {replication_factor} replicas"
+    topic: str
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+
+
+@event
+class TopicDeleted(Event):
+    template = "topic {topic} ({topic_id}) deleted"
+    topic: str
+    topic_id: UUID
+
+
+@event
+class LeaderElected(PartitionEvent):
+    template = "leader {leader} in epoch {leader_epoch}, ISR {isr}: {reason}"
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    unclean: bool
+    reason: str
+
+
+@event
+class IsrChanged(PartitionEvent):
+    template = "ISR {old_isr} to {new_isr} in epoch {leader_epoch}, LEO {log_end_offset}, HW {high_watermark}: {reason}"
+    leader_epoch: int
+    old_isr: tuple[int, ...]
+    new_isr: tuple[int, ...]
+    log_end_offset: int
+    high_watermark: int
+    reason: str
+
+
+@event
+class LogRecovered(PartitionEvent):
+    template = "recovered from {log_start_offset} to {log_end_offset}, {bytes_cut} bytes cut: {reason}"
+    log_start_offset: int
+    log_end_offset: int
+    bytes_cut: int
+    reason: str
+
+
+@event
+class LogTruncated(PartitionEvent):
+    severity = Severity.WARNING
+    template = "end of log moved back from {old_end_offset} to {new_end_offset}: {reason}"
+    old_end_offset: int
+    new_end_offset: int
+    reason: str
+
+
+@event
+class LogStartMoved(PartitionEvent):
+    template = "start of log moved from {old_start_offset} to {new_start_offset}: {reason}"
+    old_start_offset: int
+    new_start_offset: int
+    reason: str
+
+
+@event
+class SegmentDeleted(PartitionEvent):
+    template = "segment {base_offset} of {size_bytes} bytes deleted: {reason}"
+    base_offset: int
+    size_bytes: int
+    reason: str
+
+
+@event
+class LogDirectoryOffline(Event):
+    severity = Severity.ERROR
+    template = "log directory {directory} offline: {reason}"
+    directory: str
+    reason: str
+
+
+@event
+class GroupRebalanced(Event):
+    template = "group {group_id} in generation {generation} with {members} members: {reason}"
+    group_id: str
+    generation: int
+    members: int
+    reason: str
+
+
+@event
+class GroupMemberRemoved(Event):
+    template = "group {group_id} lost member {member_id}: {reason}"
+    group_id: str
+    member_id: str
+    reason: str
