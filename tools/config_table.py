@@ -19,8 +19,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tidelog"
 _INTRO = """\
 # Configuration
 
-A node reads a Kafka-style `server.properties` (`tidelog node --config FILE`); every key also works as `--set key=value`
-on the command line. This page is generated (`python tools/config_table.py > docs/configuration.md`); a test keeps it so.
+A node reads a Kafka-style `server.properties` (`tidelog node --config FILE`); every key also works as
+`--set key=value`. This page is generated (`python tools/config_table.py > docs/configuration.md`); a test keeps it so.
 
 **Honoured** says what a key does here:
 

@@ -26,6 +26,7 @@ from tidelog.core.config.properties import format_properties, parse_properties
         ("# no continuation \\\na=1", {"a": "1"}),
         ("a=ends in two \\\\\nb=2", {"a": "ends in two \\", "b": "2"}),
         ("a=1\\", {"a": "1"}),
+        ("\\\n# comment\n\\\n\n\\\na=1", {"a": "1"}),
         ("a\\ b\\=c\\:d=e", {"a b=c:d": "e"}),
         ("a=\\t\\n\\r\\f\\q\\\\", {"a": "\t\n\r\fq\\"}),
         ("a=caf\\u00e9 \\u00E9", {"a": "café é"}),

@@ -30,22 +30,21 @@ def format_properties(values: Mapping[str, str]) -> str:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with continuations joined, without comments and blank lines, with the number of their first line."""
-    parts: list[str] = []
-    first = 0
+    joined, first = "", 0
     for number, natural in enumerate(_LINE_END.split(text), start=1):
         line = natural.lstrip(_BLANKS)
-        if not parts:
+        if not joined:
+            # A lone backslash continues nothing: what follows it is a line of its own, as Java has it.
             if not line or line[0] in "#!":
                 continue
             first = number
         if _ends_in_continuation(line):
-            parts.append(line[:-1])
+            joined += line[:-1]
             continue
-        parts.append(line)
-        yield first, "".join(parts)
-        parts = []
-    if parts:
-        yield first, "".join(parts)
+        yield first, joined + line
+        joined = ""
+    if joined:
+        yield first, joined
 
 
 def _ends_in_continuation(line: str) -> bool:
