@@ -4,11 +4,12 @@
 The recovery point moves last, after bytes, indexes, epochs and directory entries are safe.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelog.storage.directory import LogDirectory
-from tidelog.storage.ports import Disk, DiskError, DiskFile, FileMissing
+from tidelog.storage.ports import Disk, DiskError, FileMissing
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class FlushTask:
 
     disk: Disk
     directory: LogDirectory
-    files: list[DiskFile]
+    syncs: list[Callable[[], None]]
     dirs: list[str]
     offset: int
     # Truncations of the log so far: one in between makes the result worthless.
@@ -25,10 +26,10 @@ class FlushTask:
 
     def run(self) -> None:
         try:
-            for file in self.files:
+            for sync in self.syncs:
                 # A segment deleted meanwhile needs no sync, nor does a deleted topic's directory.
                 with suppress(FileMissing):
-                    file.fsync()
+                    sync()
             for path in self.dirs:
                 with suppress(FileMissing):
                     self.disk.fsync_dir(path)

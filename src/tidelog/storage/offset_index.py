@@ -5,7 +5,7 @@ from array import array
 from struct import Struct
 from typing import Final
 
-from tidelog.storage.sparse_index import SparseIndex
+from tidelog.storage.sparse_index import Columns, SparseIndex
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
@@ -18,7 +18,7 @@ class OffsetIndex(SparseIndex):
     ENTRY = Struct(">ii")
 
     @staticmethod
-    def _unpack_columns(data: bytes) -> tuple[array[int], array[int]]:
+    def _unpack_columns(data: bytes) -> Columns:
         words = array("i", data)
         if sys.byteorder == "little":
             words.byteswap()

@@ -15,6 +15,7 @@ from tidelog.storage.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     CorruptSegment,
@@ -199,6 +200,7 @@ class _Loader:
 
     def _recover(self, unflushed: list[Segment]) -> None:
         self.epochs.truncate_from_end(unflushed[0].base_offset)
+        self._distrust_snapshots(unflushed[0].base_offset)
         expected: int | None = None
         for number, segment in enumerate(unflushed):
             if expected is not None and segment.base_offset != expected:
@@ -211,6 +213,13 @@ class _Loader:
             if cut and number + 1 < len(unflushed):
                 self._drop_from(unflushed[number + 1 :], "it stands behind a torn batch")
                 break
+
+    def _distrust_snapshots(self, offset: int) -> None:
+        """Producer state and aborted transactions are replayed from `offset` on, where every batch is checked."""
+        for name in self.disk.list_dir(self.directory):
+            stem = name.removesuffix(SNAPSHOT_SUFFIX)
+            if stem != name and stem.isdecimal() and int(stem) > offset:
+                self.disk.remove(f"{self.directory}/{name}")
 
     def _drop_from(self, segments: list[Segment], reason: str) -> None:
         # Newest first: were the order reversed, a crash between two removals would leave a gap.
@@ -233,6 +242,7 @@ class _Loader:
         """Checks every batch, rebuilds the indexes; the offset behind the last good one and whether bytes were cut."""
         file_end = segment.size
         segment.start_rebuild()
+        segment.txn_index.reset()
         next_offset = segment.base_offset
         problem = ""
         chunk, start, position = b"", 0, 0

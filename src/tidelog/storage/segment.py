@@ -6,13 +6,14 @@ were written, so what is in memory never runs ahead of the file.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
 from tidelog.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from tidelog.storage.ports import Disk, DiskFile
 from tidelog.storage.time_index import TimeIndex
+from tidelog.storage.txn_index import TransactionIndex
 from tidelog.wire.buffers import Buffer
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.batch import (
@@ -57,6 +58,7 @@ class Segment:
         "_log",
         "_recent_offsets",
         "_recent_positions",
+        "_txn_index",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
@@ -102,6 +104,7 @@ class Segment:
         self._log: DiskFile | None = None
         self._recent_offsets: array[int] | None = None
         self._recent_positions: array[int] | None = None
+        self._txn_index: TransactionIndex | None = None
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, jitter_ms: int = 0) -> "Segment":
@@ -115,6 +118,13 @@ class Segment:
         if self._log is None:
             self._log = self.disk.open(self.path)
         return self._log
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        if self._txn_index is None:
+            path = self.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
+            self._txn_index = TransactionIndex(self.disk, path, self.base_offset)
+        return self._txn_index
 
     # -- appending
 
@@ -267,6 +277,7 @@ class Segment:
         self.cut(position)
         self.offset_index.truncate_to_position(position)
         self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
         self.find_max_timestamp()
         return removed
 
@@ -317,14 +328,15 @@ class Segment:
             found = header.last_offset
         return found
 
-    def files_to_sync(self, *, active: bool) -> list[DiskFile]:
-        """What an fsync must reach before the recovery point may pass this segment.
+    def syncs(self, *, active: bool) -> list[Callable[[], None]]:
+        """The fsyncs that must succeed before the recovery point may pass this segment.
 
         Indexes of the active segment are rebuilt after a crash and need none.
         """
         if active:
-            return [self.log]
-        return [self.log, *self.offset_index.files_to_sync(), *self.time_index.files_to_sync()]
+            return [self.log.fsync]
+        files = (self.log, *self.offset_index.files_to_sync(), *self.time_index.files_to_sync())
+        return [*(file.fsync for file in files), self.txn_index.flush]
 
     def close_files(self) -> None:
         """Gives descriptors back; the segment can be read on."""
@@ -332,6 +344,8 @@ class Segment:
             self._log.close()
         self.offset_index.forget_file()
         self.time_index.forget_file()
+        if self._txn_index is not None:
+            self._txn_index.close()
 
     def paths(self) -> list[str]:
         """Every file of this segment that may exist, the log first."""

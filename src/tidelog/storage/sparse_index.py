@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from struct import Struct
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from tidelog.storage.ports import Disk, DiskFile
 
@@ -20,6 +20,8 @@ _PAGE_ENTRIES = 512
 _PENDING_BYTES = 4096
 
 Pair = tuple[int, int]
+# `array` is generic for type checkers only (until Python 3.12).
+Columns: TypeAlias = "tuple[array[int], array[int]]"
 
 
 class SparseIndex(ABC):
@@ -35,7 +37,7 @@ class SparseIndex(ABC):
         self.path = path
         self.base_offset = base_offset
         self._file: DiskFile | None = None
-        self._columns: tuple[array[int], array[int]] | None = None
+        self._columns: Columns | None = None
         self._pending = bytearray()
         self.entries = file_bytes // self.ENTRY.size
         # The last entry, or None for an empty index.
@@ -43,14 +45,14 @@ class SparseIndex(ABC):
 
     @staticmethod
     @abstractmethod
-    def _unpack_columns(data: bytes) -> tuple[array[int], array[int]]: ...
+    def _unpack_columns(data: bytes) -> Columns: ...
 
     def _open(self) -> DiskFile:
         if self._file is None:
             self._file = self._disk.open(self.path, create=True)
         return self._file
 
-    def _resident(self) -> tuple[array[int], array[int]]:
+    def _resident(self) -> Columns:
         if self._columns is None:
             length = self.entries * self.ENTRY.size
             self._columns = self._unpack_columns(self._open().pread(length, 0) if length else b"")

@@ -3,7 +3,7 @@
 from array import array
 from struct import Struct
 
-from tidelog.storage.sparse_index import SparseIndex
+from tidelog.storage.sparse_index import Columns, SparseIndex
 
 
 class TimeIndex(SparseIndex):
@@ -17,7 +17,7 @@ class TimeIndex(SparseIndex):
     ENTRY = Struct(">qi")
 
     @staticmethod
-    def _unpack_columns(data: bytes) -> tuple[array[int], array[int]]:
+    def _unpack_columns(data: bytes) -> Columns:
         pairs = list(TimeIndex.ENTRY.iter_unpack(data))
         return array("q", (pair[0] for pair in pairs)), array("i", (pair[1] for pair in pairs))
 

@@ -1,0 +1,75 @@
+"""Cutting a log at either end. Everything derived from the log (epochs, indexes, producers) is cut with it (E1)."""
+
+from typing import TYPE_CHECKING
+
+from tidelog.storage import log_producers
+from tidelog.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from tidelog.storage.log import Log
+
+
+def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
+    """Removes what stands at `offset` and after; whether there was anything.
+
+    A batch that straddles the offset goes whole: the log then ends before `offset`, where its last batch does.
+    """
+    if offset < 0:
+        raise ValueError(f"cannot truncate {log.topic_partition} to {offset}")
+    if offset >= log.log_end_offset:
+        # An epoch opened at the end and never written to goes as well: its leader may not have kept it.
+        log.epochs.truncate_from_end(log.log_end_offset)
+        return False
+    if offset < log.log_start_offset or offset <= log.segments[0].base_offset:
+        truncate_fully_and_start_at(log, offset, now_ms)
+        return True
+    _lower_recovery_point(log, offset)
+    log.truncations += 1
+    # Newest first: a crash between two removals must not leave a gap with old records behind it.
+    for segment in reversed(log.segments.from_offset(offset)):
+        if segment.base_offset >= offset:
+            remove_segment(log, segment)
+            log.disk.fsync_dir(log.dir)
+    active = log.segments.active
+    active.truncate_to(offset)
+    last = active.last_offset()
+    end = active.base_offset if last is None else last + 1
+    log.set_log_end_offset(end)
+    log.epochs.truncate_from_end(end)
+    log.write_epochs()
+    log_producers.rebuild(log, now_ms)
+    return True
+
+
+def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
+    """Forgets everything; the log is empty and starts and ends at `offset`."""
+    # Nothing of the old log is promised from here on, so that a crash half way is no missing data.
+    _lower_recovery_point(log, min(offset, log.log_start_offset))
+    log.truncations += 1
+    for segment in reversed(list(log.segments)):
+        remove_segment(log, segment)
+        log.disk.fsync_dir(log.dir)
+    log.add_segment(Segment.create(log.disk, log.dir, offset, now_ms, log.draw_jitter()))
+    log.disk.fsync_dir(log.dir)
+    log.log_start_offset = offset
+    log.set_log_end_offset(offset)
+    log.recovery_point = offset
+    log.epochs.clear()
+    log.write_epochs()
+    log.producers.truncate_fully_and_start_at(offset)
+
+
+def _lower_recovery_point(log: "Log", offset: int) -> None:
+    """On disk first: a checkpoint above the cut would vouch for bytes written there later and never flushed."""
+    if offset < log.recovery_point:
+        log.recovery_point = offset
+        if log.directory.checkpoint_recovery_points is not None:
+            log.directory.checkpoint_recovery_points()
+
+
+def remove_segment(log: "Log", segment: Segment) -> None:
+    """Out of the log and off the disk at once: truncated records must not be readable any more."""
+    log.segments.remove(segment)
+    segment.close_files()
+    for path in segment.paths():
+        log.disk.remove(path)
