@@ -1,6 +1,5 @@
 """What a partition remembers of one producer (P4)."""
 
-from collections import deque
 from typing import Final, NamedTuple
 
 from tidelog.wire.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
@@ -59,7 +58,7 @@ class ProducerEntry:
         # in any past or future, so expiry does not go by them (Kafka's does).
         self.last_seen_ms = last_seen_ms
         self.current_txn_first_offset = current_txn_first_offset
-        self.batches = deque(batches, BATCHES_REMEMBERED)
+        self.batches = list(batches)
 
     @property
     def last_sequence(self) -> int:
@@ -84,6 +83,11 @@ class ProducerEntry:
         last = self.last_sequence
         return base_sequence == (0 if last == NO_SEQUENCE else (last + 1) & MAX_SEQUENCE)
 
+    def remember(self, batch: BatchMetadata) -> None:
+        if len(self.batches) == BATCHES_REMEMBERED:
+            del self.batches[0]
+        self.batches.append(batch)
+
     def move_to_epoch(self, producer_epoch: int) -> None:
         """Sequences start over with an epoch: what was remembered of another says nothing any more."""
         if producer_epoch != self.producer_epoch:
@@ -93,5 +97,5 @@ class ProducerEntry:
     def __repr__(self) -> str:
         return (
             f"ProducerEntry({self.producer_id}, epoch {self.producer_epoch}, last sequence {self.last_sequence}, "
-            f"transaction from {self.current_txn_first_offset}, {list(self.batches)})"
+            f"transaction from {self.current_txn_first_offset}, {self.batches})"
         )

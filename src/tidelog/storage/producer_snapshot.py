@@ -47,7 +47,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
             entry.coordinator_epoch,
             -1 if txn_first_offset is None else txn_first_offset,
         )
-        older = list(entry.batches)[:-1]
+        older = entry.batches[:-1]
         extension += _EXTENSION_ENTRY.pack(entry.last_seen_ms, len(older))
         for batch in older:
             extension += _EXTENSION_BATCH.pack(*batch)
@@ -112,7 +112,7 @@ def _read_extension(data: bytes, pos: int, entries: list[ProducerEntry]) -> None
                 for n in range(older)
             ]
             pos += older * _EXTENSION_BATCH.size
-            entry.batches.extendleft(reversed(batches))
+            entry.batches[:0] = batches
     except struct_error as error:
         raise CorruptSnapshot(f"older batches are cut: {error}") from error
     if pos != len(data):

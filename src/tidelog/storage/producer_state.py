@@ -74,9 +74,9 @@ class ProducerStateManager:
         return self._txns.first_unstable_offset
 
     @property
-    def snapshot_offsets(self) -> tuple[int, ...]:
+    def snapshot_offsets(self) -> list[int]:
         """Offsets of the snapshot files, ascending."""
-        return tuple(self._snapshots)
+        return list(self._snapshots)
 
     # -- appending
 
@@ -232,7 +232,7 @@ class ProducerStateManager:
     def _add_batch(self, header: BatchHeader, now_ms: int) -> None:
         entry = self._touch(header.producer_id, now_ms)
         entry.move_to_epoch(header.producer_epoch)
-        entry.batches.append(
+        entry.remember(
             BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         )
         entry.last_timestamp = header.max_timestamp
