@@ -26,10 +26,16 @@ def main() -> int:
         for mark in MARK.findall(path.read_text()):
             for name in NAME.findall(mark):
                 shown[name] = shown.get(name, 0) + 1
-    problems = [f"{name} stands twice in {BEHAVIOURS.name}" for name in sorted({r for r in rules if rules.count(r) > 1})]
+    problems = [
+        f"{name} stands twice in {BEHAVIOURS.name}" for name in sorted({r for r in rules if rules.count(r) > 1})
+    ]
     problems += [f"{name} has no test" for name in rules if name not in shown and name not in pending]
-    problems += [f"{name} has a test: take it off the list of rules not built yet" for name in sorted(pending & set(shown))]
-    problems += [f"{name} is on the list of rules not built yet, and is no rule" for name in sorted(pending - set(rules))]
+    problems += [
+        f"{name} has a test: take it off the list of rules not built yet" for name in sorted(pending & set(shown))
+    ]
+    problems += [
+        f"{name} is on the list of rules not built yet, and is no rule" for name in sorted(pending - set(rules))
+    ]
     problems += [f"a test names {name}, which is no rule" for name in sorted(set(shown) - set(rules))]
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -31,11 +31,13 @@ logger = logging.getLogger("tidelog.network")
 # Below this many bytes a response is joined into one buffer: cheaper than a scattered write.
 _JOIN_BYTES: Final = 4096
 _FLUSH_BYTES: Final = 64 * 1024
+# What is read of a connection whose requests are not served for the moment.
+_READ_AHEAD_BYTES: Final = 64 * 1024
 
 
-# Why a connection does not read (bits; plain ints, since enum flags are slow and this is asked for every frame).
+# Why a connection is not served and not read (bits; plain ints, since enum flags are slow and this is asked for every frame).
 _TURN: Final = 1  # it had its share of this turn of the event loop
-_IN_FLIGHT: Final = 2  # as many of its requests wait as may
+_IN_FLIGHT: Final = 2  # as many of its requests are unanswered as may be
 _OUTBOUND: Final = 4  # its client does not take the responses
 _BUDGET: Final = 8  # all connections together hold as many request bytes as they may
 _CLOSING: Final = 16
@@ -108,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol of one client socket.
 
     Invariants: slots are in request order and only the first ones are ever written; the transport reads only while no
-    reason not to is set; `_waiting_bytes` and `_waiting_large` are sums over the slots.
+    reason not to is set, or a little; `_waiting_bytes` is the sum of the slots' `held_bytes`.
     """
 
     def __init__(self, network: Network, dispatch: Dispatch, listener_name: str) -> None:
@@ -125,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_scheduled = False
         self._slots: deque[_Slot] = deque()
         self._waiting_bytes = 0
-        self._waiting_large = 0
+        self._resume_at = 0
         self._outgoing: list[Buffer] = []
         self._outgoing_bytes = 0
         # A task is only kept alive by whoever holds it.
@@ -136,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
+        self._ended = False
         self.client_host = ""
         self.peer = ""
         self.closed = False
@@ -167,8 +170,9 @@ class Connection(asyncio.BufferedProtocol):
         self._process()
 
     def eof_received(self) -> bool:
-        # As Kafka: a client that has closed its side gets what was answered, and nothing that still waits.
-        return False
+        # As Kafka: what the client sent is served (an acks=0 produce has no other witness), and nothing waited for.
+        self._ended = self._reader.pending > 0 and self._pauses > 0
+        return self._ended
 
     def pause_writing(self) -> None:
         self._pause(_OUTBOUND)
@@ -252,6 +256,10 @@ class Connection(asyncio.BufferedProtocol):
         if not route.serves(header.api_version):
             self._answer_unsupported(route, header)
             return
+        if self._slots and not (route.overlaps and self._slots[-1].route.overlaps):
+            self._reader.unread(frame)
+            self._pause_until(0)
+            return
         context = RequestContext(
             header.api_key,
             header.api_version,
@@ -296,13 +304,10 @@ class Connection(asyncio.BufferedProtocol):
     def _enqueue(self, slot: _Slot) -> None:
         self._slots.append(slot)
         self._waiting_bytes += slot.held_bytes
-        self._waiting_large += slot.route.large_response
-        if (
-            len(self._slots) >= self._limits.max_in_flight
-            or self._waiting_bytes >= self._limits.max_in_flight_bytes
-            or self._waiting_large >= self._limits.max_large_in_flight
-        ):
-            self._pause(_IN_FLIGHT)
+        if not slot.route.overlaps:
+            self._pause_until(0)
+        elif len(self._slots) >= self._limits.max_in_flight:
+            self._pause_until(self._limits.max_in_flight // 2)
 
     def _answered(self, slot: _Slot, future: asyncio.Future[Any]) -> None:
         del self._tasks[future]
@@ -337,17 +342,12 @@ class Connection(asyncio.BufferedProtocol):
         while slots and slots[0].done and not self._pauses & _OUTBOUND:
             slot = slots.popleft()
             self._waiting_bytes -= slot.held_bytes
-            self._waiting_large -= slot.route.large_response
             if slot.answer is not None:
                 self._write(slot)
         self._flush()
         if self.closed:
             return
-        if self._pauses & _IN_FLIGHT and (
-            len(slots) <= self._limits.max_in_flight // 2
-            and self._waiting_bytes <= self._limits.max_in_flight_bytes // 2
-            and self._waiting_large < self._limits.max_large_in_flight
-        ):
+        if self._pauses & _IN_FLIGHT and len(slots) <= self._resume_at:
             self._unpause(_IN_FLIGHT)
         self._settle(frame_done=False)
         if self._pauses & _CLOSING and not slots:
@@ -400,12 +400,24 @@ class Connection(asyncio.BufferedProtocol):
             self._turn_scheduled = True
             self._loop.call_soon(self._next_turn)
 
+    def _pause_until(self, in_flight: int) -> None:
+        """Serves nothing more until so few of its requests are in flight.
+
+        A little is still read, so that a client that goes away while its fetch waits is missed at once.
+        """
+        self._resume_at = in_flight
+        self._pauses |= _IN_FLIGHT
+
     def _next_turn(self) -> None:
         self._turn_scheduled = False
         self._pauses &= ~_TURN
         if not self._pauses:
             self._process()
-        if not self._pauses and not self._reading and self._transport is not None:
+        if self._pauses or self.closed:
+            return
+        if self._ended:
+            self._close()
+        elif not self._reading and self._transport is not None:
             self._reading = True
             self._transport.resume_reading()
 
@@ -422,6 +434,8 @@ class Connection(asyncio.BufferedProtocol):
         """Gives back what is not needed, and accounts for what is: bytes, and the time of an unfinished frame."""
         reader = self._reader
         reader.settle()
+        if self._pauses and reader.pending >= _READ_AHEAD_BYTES:
+            self._pause(self._pauses)
         mid_frame = reader.pending > 0
         if not mid_frame:
             self._frame_since = None
@@ -485,7 +499,7 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._pauses |= _CLOSING
         self._slots.clear()
-        self._waiting_bytes = self._waiting_large = 0
+        self._waiting_bytes = 0
         if self._transport is not None:
             self._linger_timer = self._loop.call_later(self._limits.linger_s, self.abort)
             self._transport.close()

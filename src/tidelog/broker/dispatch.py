@@ -1,9 +1,10 @@
 """From an API key to its handler, and what a handler is told about the request.
 
-A handler is ``handle(context, request)``. It returns the response, an awaitable of it (the request waits, others on
-the connection go on, responses keep their order), or `NO_RESPONSE`. Requests of one connection *start* in the order
-they came. When the client goes away nothing is cancelled, since the work may be half done: a handler that parks a
-request for long drops it in `context.connection.on_close`.
+A handler is ``handle(context, request)``. It returns the response, an awaitable of it, or `NO_RESPONSE`. As in Kafka, a
+request starts when those before it on its connection are answered: a client that sends a commit and a look at what is
+committed in one go sees its own commit. Produces alone overlap, and start in the order they came. When the client goes
+away nothing is cancelled, since the work may be half done: a handler that parks a request for long drops it in
+`context.connection.on_close`.
 
 `records` fields of a request are views of the connection's receive buffer: they are valid until a plain handler
 returns, even if what it returns is still awaited. (A coroutine as handler of Produce gets a copy: it starts later.)
@@ -25,7 +26,6 @@ NO_RESPONSE: Final = None
 """Returned (or awaited) by a handler whose request has no answer: Produce with acks=0."""
 
 PRODUCE_KEY: Final = 0
-FETCH_KEY: Final = 1
 
 
 class CloseConnection(Exception):
@@ -78,8 +78,8 @@ class Route:
     """The handler starts later, when the receive buffer has other bytes."""
     retains_request: bool
     """A waiting request still holds what its frame held (a Produce has handed its records to the log)."""
-    large_response: bool
-    """Few of these may wait on one connection: all at once, their answers would be too much."""
+    overlaps: bool
+    """May start while others of its kind still wait for their answers."""
 
     @property
     def key(self) -> int:
@@ -105,7 +105,7 @@ def route(key: int, handler: Handler, *, min_version: int | None = None, max_ver
         handler=handler,
         copies_frame=key == PRODUCE_KEY and inspect.iscoroutinefunction(handler),
         retains_request=key != PRODUCE_KEY,
-        large_response=key == FETCH_KEY,
+        overlaps=key == PRODUCE_KEY,
     )
 
 

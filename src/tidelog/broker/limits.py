@@ -29,10 +29,6 @@ class ConnectionLimits:
     """`tidelog.request.frame.timeout.ms`: from a frame's first byte to its last."""
     max_in_flight: int = 100
     """`tidelog.connection.max.inflight.requests`: waiting requests of one connection; then reading pauses."""
-    max_in_flight_bytes: int = 16 * 1024 * 1024
-    """The bytes of those requests, at which reading pauses as well (the frame that exceeds it is served)."""
-    max_large_in_flight: int = 2
-    """Waiting requests whose responses may be large (Fetch). Kafka reads nothing more after the first."""
     max_queued_bytes: int = DEFAULT_QUEUED_BYTES
     """Request bytes held by all connections (`queued.max.request.bytes` where that is set)."""
     write_high_bytes: int = 16 * 1024 * 1024

@@ -26,12 +26,13 @@ class DelayedOperation(Protocol):
 
 
 class _Watch:
-    __slots__ = ("cancel_timer", "done", "keys", "operation")
+    __slots__ = ("cancel_timer", "done", "keys", "operation", "trying")
 
     def __init__(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         self.operation = operation
         self.keys = keys
         self.done = False
+        self.trying = False
         self.cancel_timer: CancelTimer | None = None
 
 
@@ -53,7 +54,7 @@ class Purgatory:
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_s: float
     ) -> Callable[[], None] | None:
-        """Completes at once if it can, else waits; returns how to drop it (a client that went away), or None if done."""
+        """Completes at once if it can, else waits; returns how to drop it (a client that left), or None if done."""
         if operation.try_complete():
             return None
         watch = _Watch(operation, tuple(dict.fromkeys(keys)))
@@ -70,7 +71,15 @@ class Purgatory:
             return 0
         completed = 0
         for watch in list(watches):
-            if not watch.done and watch.operation.try_complete():
+            # An operation that wakes others on its way may come back to itself: it is looked at already.
+            if watch.done or watch.trying:
+                continue
+            watch.trying = True
+            try:
+                done = watch.operation.try_complete()
+            finally:
+                watch.trying = False
+            if done:
                 self._forget(watch)
                 completed += 1
         return completed

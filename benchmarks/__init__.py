@@ -1,0 +1,1 @@
+"""Speed and size, measured side by side in one run: ratios, not absolute times. `make bench`."""

@@ -1,0 +1,144 @@
+"""`make bench`: one broker against its limits. Medians of interleaved runs; a table, a plot, and a JSON file.
+
+python -m benchmarks [--runs 5] [--quick]
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.plot import draw
+from benchmarks.processes import cpu_seconds, null_server, resident_mb, run_producer
+from benchmarks.reader import fetch_all, loopback_copy
+from benchmarks.round_trip import round_trips_ms
+from tidelog.testing import Cluster
+
+OUT = Path(__file__).parent / "out"
+
+
+@dataclass
+class Measure:
+    """One line of the table: the values of all runs, and the goal."""
+
+    name: str
+    goal: str
+    unit: str
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    def line(self) -> str:
+        spread = f"{min(self.values):.3g} to {max(self.values):.3g}"
+        return f"{self.name:<58} {self.median:>10.3f} {self.unit:<10} {self.goal:<10} {spread}"
+
+
+def measure_produce(size: int, records: int, runs: int) -> list[Measure]:
+    ratio = Measure(f"produce acks=all, {size} B: of a server that only acknowledges", ">= 0.9", "ratio")
+    ours = Measure(f"produce acks=all, {size} B", "", "k rec/s")
+    cpu = Measure(f"broker CPU per GB produced, {size} B", "<= 1.5", "s/GB")
+    with tempfile.TemporaryDirectory() as data, Cluster(brokers=1, data=data) as cluster, null_server() as (null, _):
+        pid = cluster.pid(1)
+        for run in range(runs):
+            topic = f"bench-{size}-{run}"
+            cluster.create_topic(topic, partitions=1, replication_factor=1)
+            limit = records / run_producer(null, "bench", records, size)
+            before = cpu_seconds(pid)
+            reached = records / run_producer(cluster.bootstrap, topic, records, size)
+            cpu.values.append((cpu_seconds(pid) - before) / (records * size / 1e9))
+            ratio.values.append(reached / limit)
+            ours.values.append(reached / 1000)
+            progress(f"{topic}: {reached / 1000:.0f} k rec/s, limit {limit / 1000:.0f} k rec/s")
+    return [ratio, ours, cpu]
+
+
+def measure_read(runs: int, size_mb: int) -> list[Measure]:
+    ratio = Measure("reader of undecoded Fetch bytes: of a raw loopback copy", ">= 0.5", "ratio")
+    speed = Measure("reader of undecoded Fetch bytes", "", "MB/s")
+    records = size_mb * 1000
+    with tempfile.TemporaryDirectory() as data, Cluster(brokers=1, data=data) as cluster:
+        cluster.create_topic("bench", partitions=1, replication_factor=1)
+        run_producer(cluster.bootstrap, "bench", records, 1000)
+        segment = next(Path(data).rglob("bench-0/*.log"))
+        for _ in range(runs):
+            took, size = fetch_all(cluster.bootstrap, "bench", records)
+            raw = loopback_copy(segment, min(size, segment.stat().st_size))
+            ratio.values.append((size / took) / (min(size, segment.stat().st_size) / raw))
+            speed.values.append(size / took / 1e6)
+            progress(f"read {size / took / 1e6:.0f} MB/s, raw copy {size / raw / 1e6:.0f} MB/s")
+    return [ratio, speed]
+
+
+def measure_latency(runs: int, count: int) -> list[Measure]:
+    p50 = Measure("single-record round trip, acks=all, p50", "< 1", "ms")
+    p99 = Measure("single-record round trip, acks=all, p99", "", "ms")
+    idle = Measure("idle broker, resident", "< 60", "MB")
+    with Cluster(brokers=1) as cluster:
+        idle.values.append(resident_mb(cluster.pid(1)))
+        cluster.create_topic("bench", partitions=1, replication_factor=1)
+        for _ in range(runs):
+            taken = round_trips_ms(cluster.bootstrap, "bench", count)
+            p50.values.append(taken[len(taken) // 2])
+            p99.values.append(taken[int(len(taken) * 0.99)])
+            progress(f"round trip p50 {p50.values[-1]:.3f} ms, p99 {p99.values[-1]:.3f} ms")
+    return [p50, p99, idle]
+
+
+def measure_start(runs: int) -> list[Measure]:
+    """From starting the process of a formatted node to the first acknowledged write."""
+    start = Measure("start to the first acknowledged write", "< 1", "s")
+    with Cluster(brokers=1) as cluster:
+        cluster.create_topic("bench", partitions=1, replication_factor=1)
+        for _ in range(runs):
+            cluster.stop(1)
+            began = time.perf_counter()  # noqa: TID251 - measuring is what this is for
+            cluster.start(1, wait=False)
+            while True:
+                try:
+                    round_trips_ms(cluster.bootstrap, "bench", 1)
+                    break
+                except (ConnectionError, AssertionError, IndexError):
+                    continue
+            start.values.append(time.perf_counter() - began)  # noqa: TID251
+            cluster.wait_ready()
+            progress(f"start {start.values[-1]:.3f} s")
+    return [start]
+
+
+def progress(text: str) -> None:
+    print(f"  … {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--runs", type=int, default=5, help="interleaved runs of each measure (default 5)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data: to see that it works")
+    options = parser.parse_args()
+    scale = 10 if options.quick else 1
+    measures = [
+        *measure_produce(100, 2_000_000 // scale, options.runs),
+        *measure_produce(1000, 500_000 // scale, options.runs),
+        *measure_read(options.runs, 500 // scale),
+        *measure_latency(options.runs, 2000 // scale),
+        *measure_start(options.runs),
+    ]
+    OUT.mkdir(exist_ok=True)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    print(f"{'measure':<58} {'median':>10} {'unit':<10} {'goal':<10} spread of {options.runs} runs")
+    for measure in measures:
+        print(measure.line())
+    rows = [{"name": m.name, "goal": m.goal, "unit": m.unit, "median": m.median, "values": m.values} for m in measures]
+    (OUT / "results.json").write_text(json.dumps({"commit": commit.stdout.strip(), "measures": rows}, indent=2))
+    draw([(m.name, m.goal, m.unit, m.values) for m in measures], OUT / "results.png")
+    print(f"written: {OUT / 'results.json'} {OUT / 'results.png'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Processes under measurement: starting them, and what the kernel says they cost."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_mb(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+@contextmanager
+def null_server() -> Iterator[tuple[str, int]]:
+    """(bootstrap, pid) of a server that only acknowledges."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.null_server", str(port)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "ready":
+            raise RuntimeError("the null server did not start")
+        yield f"127.0.0.1:{port}", process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def run_producer(bootstrap: str, topic: str, records: int, size: int) -> float:
+    """Seconds from the first record to the last acknowledgement."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.producer", bootstrap, topic, str(records), str(size)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    result = json.loads(done.stdout)
+    if result["left"] or result["failed"]:
+        raise RuntimeError(f"the producer lost records: {result}")
+    return float(result["seconds"])

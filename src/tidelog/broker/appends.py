@@ -1,0 +1,67 @@
+"""Appending as a leader, and waking whoever waits for it: the one way records enter a partition's log here."""
+
+import asyncio
+
+from tidelog.broker.broker import Broker
+from tidelog.core.ids import LeaderEpoch, TopicPartition
+from tidelog.replication.partition import Partition
+from tidelog.storage.log import AppendInfo
+from tidelog.storage.validation import AppendOrigin
+from tidelog.wire.errors import ApiError, ErrorCode
+
+
+def append_as_leader(
+    broker: Broker,
+    partition: Partition,
+    records: memoryview,
+    acks: int,
+    *,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    allow_zstd: bool = True,
+) -> AppendInfo:
+    """Appends one batch and completes the fetches (and the produces behind it) that waited for it."""
+    info = partition.append_as_leader(records, acks, broker.wall_clock.now_ms(), origin=origin, allow_zstd=allow_zstd)
+    if not info.duplicate:
+        broker.fetch_purgatory.check(partition.topic_partition)
+        broker.produce_purgatory.check(partition.topic_partition)
+    return info
+
+
+async def append_and_wait(broker: Broker, topic_partition: TopicPartition, batch: bytes, timeout_ms: int) -> int:
+    """A coordinator's own records, acks=all; returns the last offset once committed, ApiError if that failed."""
+    partition = broker.replicas.get(topic_partition)
+    if partition is None:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on this broker")
+    info = append_as_leader(broker, partition, memoryview(bytearray(batch)), -1, origin=AppendOrigin.COORDINATOR)
+    wait = _CommitWait(broker.loop, partition, partition.leader_epoch, info.last_offset + 1)
+    broker.produce_purgatory.try_complete_else_watch(wait, (topic_partition,), timeout_ms / 1000)
+    code = await wait.future
+    if code is not ErrorCode.NONE:
+        raise ApiError(code, f"{topic_partition}: the append at {info.first_offset} was not committed")
+    return info.last_offset
+
+
+class _CommitWait:
+    __slots__ = ("_epoch", "_partition", "_required_offset", "future")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, partition: Partition, epoch: LeaderEpoch, required_offset: int
+    ) -> None:
+        self._partition = partition
+        self._epoch = epoch
+        self._required_offset = required_offset
+        self.future: asyncio.Future[ErrorCode] = loop.create_future()
+
+    def try_complete(self) -> bool:
+        code = self._partition.acknowledged(self._epoch, self._required_offset)
+        if code is None:
+            return False
+        self._finish(code)
+        return True
+
+    def expire(self) -> None:
+        self._finish(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _finish(self, code: ErrorCode) -> None:
+        if not self.future.done():
+            self.future.set_result(code)

@@ -1,0 +1,47 @@
+"""What the handlers of a broker have at hand: one object, built by `node.py`, passed to every handler."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.group_coordinator import GroupCoordinatorService
+from tidelog.broker.producer_ids import ProducerIds
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import BrokerId
+from tidelog.core.ports import Offload, WallClock
+from tidelog.core.purgatory import Purgatory
+from tidelog.metadata.image import ClusterImage
+from tidelog.replication.manager import ReplicaManager
+from tidelog.storage.manager import LogManager
+
+
+class ControllerChannel(Protocol):
+    """The way to the active controller: a request in, its response out. In this process, or over the wire."""
+
+    async def send(self, request: Any, *, timeout_ms: int = ...) -> Any: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Broker:
+    """Services of one broker. `image` is the metadata as far as this broker has replayed it (Q7)."""
+
+    node_id: BrokerId
+    cluster_id: str
+    config: NodeConfig
+    loop: asyncio.AbstractEventLoop
+    rng: random.Random
+    wall_clock: WallClock
+    offload: Offload
+    logs: LogManager
+    replicas: ReplicaManager
+    controller: ControllerChannel
+    groups: GroupCoordinatorService
+    producer_ids: ProducerIds
+    fetch_sessions: FetchSessions
+    produce_purgatory: Purgatory
+    fetch_purgatory: Purgatory
+    image: ClusterImage
+    # Where each listener is really bound and advertised: name -> (host, port)
+    advertised: dict[str, tuple[str, int]] = field(default_factory=dict)

@@ -1,0 +1,33 @@
+"""Where a client reaches a broker: the endpoint of the listener that the client itself came by."""
+
+from typing import NamedTuple
+
+from tidelog.metadata.image import ClusterImage
+
+
+class Endpoint(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def endpoint_of(image: ClusterImage, node_id: int, listener_name: str) -> Endpoint | None:
+    """None for a broker that is not registered, or has no such listener."""
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        return None
+    endpoint = broker.listener(listener_name)
+    return None if endpoint is None else Endpoint(node_id, endpoint.host, endpoint.port, broker.rack)
+
+
+def live_endpoints(image: ClusterImage, listener_name: str) -> list[Endpoint]:
+    """The brokers a client may be sent to: registered and not fenced."""
+    found = []
+    for node_id in sorted(image.brokers):
+        if image.brokers[node_id].fenced:
+            continue
+        endpoint = endpoint_of(image, node_id, listener_name)
+        if endpoint is not None:
+            found.append(endpoint)
+    return found

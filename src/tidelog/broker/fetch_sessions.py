@@ -1,0 +1,158 @@
+"""Incremental fetch sessions (KIP-227): a reader names its partitions once and then only what changed.
+
+Bounded in number (`max.incremental.fetch.session.cache.slots`). When full, the session that was used longest ago
+makes room if it has been idle for a while; else the newcomer simply gets no session and names everything each time.
+"""
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from tidelog.core.ids import ZERO_UUID
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+INVALID_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+EVICT_AFTER_S: Final = 120.0
+MAX_EPOCH: Final = 2**31 - 1
+
+
+SessionKey = tuple[UUID | str, int]
+# A topic's name by its id; empty when it is not known.
+NameOf = Callable[[UUID], str]
+
+
+@dataclass(slots=True)
+class WantedPartition:
+    """One partition of a session: what the reader asked, and what it was last told."""
+
+    topic: str
+    topic_id: UUID
+    ask: FetchPartition
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+
+    def news(self, answer: PartitionData) -> bool:
+        """Whether an incremental response has to carry this answer; remembers what it told."""
+        changed = (
+            answer.error_code != ErrorCode.NONE
+            or bool(answer.records)
+            or answer.diverging_epoch.epoch >= 0
+            or answer.preferred_read_replica >= 0
+            or answer.high_watermark != self.high_watermark
+            or answer.log_start_offset != self.log_start_offset
+            or answer.last_stable_offset != self.last_stable_offset
+        )
+        # After an error the reader has to be told the offsets again, whatever they are.
+        failed = answer.error_code != ErrorCode.NONE
+        self.high_watermark = -1 if failed else answer.high_watermark
+        self.last_stable_offset = -1 if failed else answer.last_stable_offset
+        self.log_start_offset = -1 if failed else answer.log_start_offset
+        return changed
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """Invariant: `epoch` is the one the next request must carry."""
+
+    session_id: int
+    epoch: int
+    used_at: float
+    uses_topic_ids: bool
+    wanted: "OrderedDict[SessionKey, WantedPartition]" = field(default_factory=OrderedDict)
+
+
+class FetchSessions:
+    """The sessions of all connections."""
+
+    def __init__(self, slots: int, rng: random.Random) -> None:
+        self._slots = slots
+        self._rng = rng
+        # oldest use first
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(
+        self, request: FetchRequest, name_of: NameOf, uses_topic_ids: bool, now: float
+    ) -> tuple[FetchSession | None, list[WantedPartition]]:
+        """The session of a request (None: sessionless) and the partitions to read. ApiError if it has none."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id != INVALID_SESSION:
+                self._sessions.pop(request.session_id, None)
+            wanted = list(_wanted(request, name_of))
+            if request.session_epoch == FINAL_EPOCH or not wanted:
+                return None, wanted
+            return self._open(wanted, uses_topic_ids, now), wanted
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {request.session_id}")
+        if session.epoch != request.session_epoch:
+            raise ApiError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                f"fetch session {session.session_id} is at epoch {session.epoch}, not {request.session_epoch}",
+            )
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session and the request name topics differently"
+            )
+        self._update(session, request, name_of)
+        session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
+        session.used_at = now
+        self._sessions.move_to_end(session.session_id)
+        return session, list(session.wanted.values())
+
+    def _open(self, wanted: list[WantedPartition], uses_topic_ids: bool, now: float) -> FetchSession | None:
+        if self._slots <= 0:
+            return None
+        if len(self._sessions) >= self._slots:
+            oldest = next(iter(self._sessions.values()))
+            if now - oldest.used_at < EVICT_AFTER_S:
+                return None
+            del self._sessions[oldest.session_id]
+        session_id = self._rng.randrange(1, 2**31)
+        while session_id in self._sessions:
+            session_id = self._rng.randrange(1, 2**31)
+        session = FetchSession(session_id, 1, now, uses_topic_ids)
+        for item in wanted:
+            session.wanted[_key(item)] = item
+        self._sessions[session_id] = session
+        return session
+
+    def _update(self, session: FetchSession, request: FetchRequest, name_of: NameOf) -> None:
+        for item in _wanted(request, name_of):
+            known = session.wanted.get(_key(item))
+            if known is None:
+                session.wanted[_key(item)] = item
+            else:
+                known.ask = item.ask
+        for forgotten in request.forgotten_topics_data:
+            for number in forgotten.partitions:
+                session.wanted.pop(_session_key(forgotten.topic_id, forgotten.topic, number), None)
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+
+def _wanted(request: FetchRequest, name_of: NameOf) -> list[WantedPartition]:
+    found = []
+    for topic in request.topics:
+        name = topic.topic or name_of(topic.topic_id)
+        found.extend(WantedPartition(name, topic.topic_id, ask) for ask in topic.partitions)
+    return found
+
+
+def _key(item: WantedPartition) -> SessionKey:
+    return _session_key(item.topic_id, item.topic, item.ask.partition)
+
+
+def _session_key(topic_id: UUID, topic: str, partition: int) -> SessionKey:
+    # By id where the reader named one: the name behind an id may become known only later.
+    return (topic if topic_id == ZERO_UUID else topic_id, partition)

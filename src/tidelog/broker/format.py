@@ -1,0 +1,78 @@
+"""Preparing the directories of a node: `meta.properties` in each, and the records a cluster starts from.
+
+A node never formats by itself: an empty directory where data was expected is a disk that was lost, not a new start.
+"""
+
+import random
+from collections.abc import Iterable
+
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import random_uuid, uuid_to_text
+from tidelog.quorum.bootstrap import write_bootstrap_checkpoint
+from tidelog.storage.checkpoints import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from tidelog.storage.ports import Disk
+
+
+class FormatError(Exception):
+    """Why a directory was not formatted; one line for the user."""
+
+
+def all_directories(config: NodeConfig) -> tuple[str, ...]:
+    """The log directories, and the metadata directory when it is another."""
+    return tuple(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
+
+
+def format_directories(
+    disk: Disk, config: NodeConfig, cluster_id: str | None, rng: random.Random, now_ms: int
+) -> tuple[str, list[str]]:
+    """Formats what is not formatted yet; returns the cluster id and the directories that were formatted."""
+    found = {directory: _meta(disk, directory) for directory in all_directories(config)}
+    cluster_id = _agreed_cluster_id(found.values(), cluster_id) or uuid_to_text(random_uuid(rng))
+    for directory, meta in found.items():
+        if meta is not None and meta.node_id != config.node_id:
+            raise FormatError(f"{directory} belongs to node {meta.node_id}, not {config.node_id}")
+    formatted = []
+    for directory, meta in found.items():
+        if meta is not None:
+            continue
+        disk.make_dirs(directory)
+        if directory == config.metadata_log_dir:
+            write_bootstrap_checkpoint(disk, directory, now_ms)
+        # Last: a directory with this file is formatted, whatever else happened before.
+        write_meta_properties(
+            disk, f"{directory}/{META_PROPERTIES}", MetaProperties(cluster_id, config.node_id, random_uuid(rng))
+        )
+        formatted.append(directory)
+    return cluster_id, formatted
+
+
+def check_formatted(disk: Disk, config: NodeConfig) -> dict[str, MetaProperties]:
+    """What every directory says of itself; FormatError names the first that is not this node's."""
+    metas: dict[str, MetaProperties] = {}
+    for directory in all_directories(config):
+        meta = _meta(disk, directory)
+        if meta is None:
+            raise FormatError(f"{directory} is not formatted; run: tidelog format --config FILE")
+        if meta.node_id != config.node_id:
+            raise FormatError(f"{directory} belongs to node {meta.node_id}, this is node {config.node_id}")
+        metas[directory] = meta
+    _agreed_cluster_id(metas.values(), None)
+    return metas
+
+
+def _meta(disk: Disk, directory: str) -> MetaProperties | None:
+    return read_meta_properties(disk, f"{directory}/{META_PROPERTIES}")
+
+
+def _agreed_cluster_id(metas: Iterable[MetaProperties | None], wanted: str | None) -> str | None:
+    ids = sorted({meta.cluster_id for meta in metas if meta is not None})
+    if len(ids) > 1:
+        raise FormatError(f"the directories belong to different clusters: {', '.join(ids)}")
+    if ids and wanted is not None and ids[0] != wanted:
+        raise FormatError(f"the directories belong to cluster {ids[0]}, not {wanted}")
+    return ids[0] if ids else wanted

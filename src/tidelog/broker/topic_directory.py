@@ -1,0 +1,60 @@
+"""The topics of the cluster for the group coordinator, and its offsets partitions as batches to replay."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from tidelog.core.ids import TopicPartition
+from tidelog.wire.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+MIN_READ: Final = 64 * 1024
+
+
+class BrokerTopics:
+    """`group_offsets.TopicDirectory` over the metadata this broker has replayed."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def topic_id(self, name: str) -> UUID | None:
+        topic = self._broker.image.topics_by_name.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        topic = self._broker.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        return self._broker.image.partition(TopicPartition(name, partition)) is not None
+
+
+async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> AsyncIterator[bytes]:
+    """Whole batches from the log's start to its end, while this broker leads it."""
+    partition = broker.replicas.get(topic_partition)
+    if partition is None:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on this broker")
+    partition.require_leader()
+    log = partition.log
+    offset = log.log_start_offset
+    size = max(MIN_READ, broker.config.offsets_load_buffer_size)
+    while offset < log.log_end_offset:
+        found = log.read(offset, size, upper_bound=log.log_end_offset, min_one=True)
+        if not found.size:
+            return
+        batches = await broker.offload(partition.read_slice, found)
+        yield batches
+        offset = _next_offset(batches)
+
+
+def _next_offset(batches: bytes) -> int:
+    from tidelog.wire.records.batch import iter_headers
+
+    last = None
+    for last in iter_headers(memoryview(batches)):
+        continue
+    if last is None:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a read returned no batch")
+    return last.next_offset

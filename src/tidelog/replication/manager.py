@@ -1,0 +1,134 @@
+"""The partitions of this broker, and how a metadata delta changes them (deletions first, then roles)."""
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.config.topic import TopicConfig
+from tidelog.core.ids import BrokerId, TopicPartition
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import ClusterImage, ResourceType
+from tidelog.metadata.names import INTERNAL_TOPICS
+from tidelog.replication.partition import Partition
+from tidelog.storage.directory import LogDirectory
+from tidelog.storage.manager import LogManager
+from tidelog.storage.ports import DiskError
+from tidelog.wire.errors import ApiError, ErrorCode
+
+PartitionListener = Callable[[Partition], None]
+
+
+class ReplicaManager:
+    """One mutating door for cluster state: `apply`. Everything else reads, or writes records into a log."""
+
+    def __init__(self, local_id: BrokerId, config: NodeConfig, logs: LogManager) -> None:
+        self._local_id = local_id
+        self._config = config
+        self._logs = logs
+        self._partitions: dict[TopicPartition, Partition] = {}
+        # Told of every partition whose leadership came or went, or that is gone.
+        self.on_leadership: PartitionListener = lambda partition: None
+        self.on_removed: PartitionListener = lambda partition: None
+        # Told when dynamic broker configs changed what is in force, and of stored values that cannot be used.
+        self.on_config: Callable[[NodeConfig], None] = lambda config: None
+        self.on_warning: Callable[[str], None] = lambda text: None
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def get(self, topic_partition: TopicPartition) -> Partition | None:
+        return self._partitions.get(topic_partition)
+
+    def partition(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, or the refusal a client understands."""
+        found = self._partitions.get(topic_partition)
+        if found is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} is not on this broker")
+        return found
+
+    def apply(self, delta: MetadataDelta, now_ms: int) -> None:
+        """Follows the metadata. A topic made again under an old name is first removed with its log."""
+        changes = delta.local_changes(self._local_id)
+        for topic_partition, topic_id in changes.deletes:
+            self._remove(topic_partition, topic_id)
+        configs: dict[str, TopicConfig] = {}
+        for change in (*changes.leaders, *changes.followers):
+            topic = change.topic_partition.topic
+            config = configs.get(topic)
+            if config is None:
+                config = configs[topic] = self.topic_config(delta.after, topic)
+            partition = self._ensure(change.topic_partition, change.topic_id, config, now_ms)
+            if partition is not None and partition.apply(change.after):
+                self.on_leadership(partition)
+        self._reconfigure_changed(delta)
+
+    def topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
+        """The values in force: the topic's own over this broker's, which may be dynamic, over the defaults."""
+        return TopicConfig.resolve(self._config, image.topic_configs(topic))
+
+    def _reconfigure_changed(self, delta: MetadataDelta) -> None:
+        if any(resource.type is ResourceType.BROKER for resource in delta.configs):
+            self._config, warnings = self._config.with_dynamic(
+                cluster=delta.after.broker_configs(None), broker=delta.after.broker_configs(self._local_id)
+            )
+            for warning in warnings:
+                self.on_warning(warning)
+            self.on_config(self._config)
+            for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
+                self._reconfigure(delta.after, topic)
+            return
+        for resource in delta.configs:
+            if resource.type is ResourceType.TOPIC:
+                self._reconfigure(delta.after, resource.name)
+
+    def _reconfigure(self, image: ClusterImage, topic: str) -> None:
+        found = image.topics_by_name.get(topic)
+        if found is None:
+            return
+        config = self.topic_config(image, topic)
+        for number in sorted(found.partitions):
+            partition = self._partitions.get(TopicPartition(topic, number))
+            if partition is not None:
+                partition.log.config = config
+
+    def _ensure(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
+    ) -> Partition | None:
+        partition = self._partitions.get(topic_partition)
+        if partition is not None and partition.topic_id == topic_id:
+            return partition
+        if partition is not None:
+            self._remove(topic_partition, partition.topic_id)
+        try:
+            log = self._logs.get_or_create(topic_partition, topic_id, config, now_ms)
+        except DiskError as error:
+            # The directory is offline from here on (its watcher is told); the partition has no replica on this broker.
+            self.on_warning(f"{topic_partition} has no log: {error}")
+            return None
+        partition = Partition(topic_partition, topic_id, self._local_id, log)
+        self._partitions[topic_partition] = partition
+        return partition
+
+    def _remove(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        partition = self._partitions.get(topic_partition)
+        if partition is None or partition.topic_id != topic_id:
+            return
+        del self._partitions[topic_partition]
+        partition.go_offline("the partition is gone from this broker")
+        self.on_removed(partition)
+        try:
+            self._logs.delete(topic_partition)
+        except DiskError as error:
+            self.on_warning(f"the log of {topic_partition} could not be deleted: {error}")
+
+    def on_directory_offline(self, directory: LogDirectory, error: DiskError) -> None:
+        """Takes a failed directory's partitions offline; the others go on (C10)."""
+        for partition in list(self._partitions.values()):
+            if partition.log.directory is directory:
+                partition.go_offline(f"log directory {directory.path} failed: {error}")
+                self.on_leadership(partition)
+
+
+def is_internal(topic: str) -> bool:
+    """Topics that clients may read but not write or make."""
+    return topic in INTERNAL_TOPICS
