@@ -35,7 +35,7 @@ _FLUSH_BYTES: Final = 64 * 1024
 _READ_AHEAD_BYTES: Final = 64 * 1024
 
 
-# Why a connection is not served and not read (bits; plain ints, since enum flags are slow and this is asked for every frame).
+# Why a connection is not served and not read: bits, and plain ints, since enum flags are slow and every frame asks.
 _TURN: Final = 1  # it had its share of this turn of the event loop
 _IN_FLIGHT: Final = 2  # as many of its requests are unanswered as may be
 _OUTBOUND: Final = 4  # its client does not take the responses

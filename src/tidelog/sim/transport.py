@@ -125,8 +125,8 @@ class MemoryTransport(asyncio.Transport):
             return
         other = self._other
         if other._lost or other._closing:
-            # The other side has closed its socket: the kernel answers with a reset.
-            self._reset()
+            # The other side has closed its socket: its kernel answers with a reset, a moment later.
+            self._loop.call_soon(self._reset)
             return
         # Copied now: the writer may reuse its buffer.
         other._inbox.append(memoryview(bytes(data)))

@@ -133,6 +133,10 @@ class FrameReader:
             self._recent = length
         return self._view[start + LENGTH_BYTES : stop]
 
+    def unread(self, frame: memoryview) -> None:
+        """Puts the frame that `next_frame` gave last back."""
+        self._start -= LENGTH_BYTES + len(frame)
+
     def settle(self) -> None:
         """After the frames: gives back an empty buffer, makes room in one that holds the beginning of a frame."""
         buffer = self._buffer

@@ -24,6 +24,7 @@ from tidelog.wire.errors import ErrorCode
 from tidelog.wire.headers import write_request_header
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.wire.messages.heartbeat import HeartbeatRequest
+from tidelog.wire.messages.metadata import MetadataResponse
 from tidelog.wire.varint import write_uvarint
 
 MAX = 100 * 1024 * 1024
@@ -177,10 +178,9 @@ def test_an_unsupported_api_versions_waits_for_its_turn() -> None:
     async def story() -> None:
         world = await World.start()
         client = await world.client()
-        client.send(metadata_frame(1))
-        client.send(framed(struct.pack(">hhih", API_VERSIONS, 9, 2, -1)))
+        client.send(metadata_frame(1) + framed(struct.pack(">hhih", API_VERSIONS, 9, 2, -1)))
         await asyncio.sleep(1)
-        world.toy.parked[1].set_result(world.toy.dispatch().find(METADATA).api.response())  # type: ignore[union-attr]
+        world.toy.parked[1].set_result(MetadataResponse())
         assert [await client.correlation_id() for _ in range(2)] == [1, 2]
 
     in_virtual_time(story())

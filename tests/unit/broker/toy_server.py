@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Coroutine
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from tidelog.broker.dispatch import Dispatch, RequestContext, route
 from tidelog.broker.limits import ConnectionLimits
@@ -65,7 +65,10 @@ class Toy:
     def metadata(self, context: RequestContext, request: MetadataRequest) -> asyncio.Future[MetadataResponse]:
         """Waits until the test answers."""
         self.note("metadata", context)
-        future: asyncio.Future[MetadataResponse] = asyncio.get_running_loop().create_future()
+        return self.park(context)
+
+    def park(self, context: RequestContext) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.parked[context.correlation_id] = future
         context.connection.on_close(self.client_gone)
         return future
@@ -73,10 +76,14 @@ class Toy:
     def client_gone(self) -> None:
         self.closed_clients += 1
 
-    async def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    def produce(
+        self, context: RequestContext, request: ProduceRequest
+    ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+        """acks=0 has no answer, acks=1 an answer at once, acks=all one that waits until the test gives it."""
         self.note("produce", context)
-        await asyncio.sleep(0.01)
-        return None if request.acks == 0 else ProduceResponse(throttle_time_ms=context.correlation_id)
+        if request.acks == 0:
+            return None
+        return ProduceResponse() if request.acks == 1 else self.park(context)
 
     def api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         self.note("api_versions", context)
@@ -109,6 +116,10 @@ class Client:
     @classmethod
     async def connect(cls, host: str = "127.0.0.1", port: int = PORT) -> Self:
         return cls(*await asyncio.open_connection(host, port, limit=2**24))
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return cast(asyncio.Transport, self.writer.transport)
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)

@@ -141,6 +141,7 @@ def test_abort_resets_the_other_side() -> None:
 
 def test_writing_to_a_closed_socket_is_a_reset() -> None:
     pair = Pair()
+    pair.client_side.pause_reading()
     pair.server_side.close()
     pair.client_side.write(b"too late")
     pair.settle()
