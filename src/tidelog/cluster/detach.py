@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 from tidelog.cluster.control import NoSupervisor, call
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import ClusterDir, ClusterLayout
 from tidelog.cluster.node import STOP_TIMEOUT_S
-from tidelog.cluster.orphans import living_nodes, terminate
+from tidelog.cluster.orphans import living_nodes, status_without_supervisor, terminate
 from tidelog.cluster.plan import ClusterRequest
 
 _POLL_S: Final = 0.05
@@ -84,3 +84,21 @@ def _stop_orphans(directory: ClusterDir, layout: ClusterLayout) -> bool:
     for node in layout.nodes:
         directory.pid_file(node.id).unlink(missing_ok=True)
     return bool(living)
+
+
+def cluster_status(directory: ClusterDir) -> dict[str, Any]:
+    """The nodes as their supervisor sees them or, without one, as far as their processes tell."""
+    layout = directory.load()
+    if layout is None:
+        raise ClusterError(f"there is no cluster in {directory}")
+    try:
+        answer = call(directory, "status")
+    except NoSupervisor:
+        return {
+            "cluster_id": layout.cluster_id,
+            "bootstrap": layout.bootstrap,
+            "supervised": False,
+            "nodes": [node.to_json() for node in status_without_supervisor(directory, layout)],
+        }
+    del answer["ok"]
+    return {**answer, "supervised": True}

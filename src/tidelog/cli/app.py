@@ -1,0 +1,89 @@
+"""The tree of commands, and how every one of them ends: a status, and one line on stderr when something is wrong."""
+
+import os
+import sys
+from typing import Any, Final
+
+import typer
+
+from tidelog.cli import (
+    chaos,
+    configs,
+    consume,
+    demo,
+    dump,
+    groups,
+    local,
+    offsets,
+    produce,
+    server,
+    topics,
+)
+from tidelog.cli.output import FAILED, INTERRUPTED, USAGE, CommandFailed
+
+app = typer.Typer(
+    name="tidelog",
+    help="A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+for module in (local, server, produce, consume, offsets, dump, demo):
+    module.register(app)
+app.add_typer(topics.app, name="topics")
+app.add_typer(configs.app, name="configs")
+app.add_typer(groups.app, name="groups")
+app.add_typer(chaos.app, name="chaos")
+
+# Typer brings its own copy of click in newer versions and uses the package in older ones: their errors
+# have no common name to import, but a common ancestor.
+_ClickError: Final[Any] = typer.BadParameter.__mro__[2]
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command line and returns its exit status."""
+    command: Any = typer.main.get_command(app)
+    try:
+        with command.make_context("tidelog", arguments) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except _ClickError as error:
+        return _usage(error)
+    except CommandFailed as error:
+        return _fail(error.message, error.status)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_gone()
+    return 0
+
+
+def _usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return USAGE
+    context = getattr(error, "ctx", None)
+    hint = f" (see `{context.command_path} --help`)" if context is not None else ""
+    return _fail(" ".join(error.format_message().split()).rstrip(".") + hint, USAGE)
+
+
+def _fail(message: str, status: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _reader_gone()
+    print("tidelog: " + " ".join(message.split()), file=sys.stderr)
+    return status or FAILED
+
+
+def _reader_gone() -> int:
+    """Whoever read our output has seen enough, as `head` does. Python would complain once more while it ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+    return 0

@@ -1,0 +1,97 @@
+"""`configs`: describe and alter what topics and brokers are configured with."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example, key_values
+from tidelog.cli.output import bad_usage, note, print_json, print_table
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.client.configs import ConfigEntry, ResourceType
+
+app = typer.Typer(help="Describe and alter configs of topics and brokers.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Configs of a topic.")]
+Broker = Annotated[
+    str | None, typer.Option("--broker", metavar="ID", help="Configs of a broker, or `default` for the cluster's.")
+]
+
+
+@app.command(epilog=example("tidelog configs describe --topic orders", "tidelog configs describe --broker 1 --all"))
+def describe(
+    topic: Topic = None,
+    broker: Broker = None,
+    everything: Annotated[bool, typer.Option("--all", help="Defaults too, not only what was set.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show configs with their values and where these come from."""
+    resource_type, name = _resource(topic, broker)
+
+    async def work(client: "Client") -> "list[ConfigEntry]":
+        from tidelog.client.configs import describe_configs
+
+        return await describe_configs(client, resource_type, name)
+
+    from tidelog.client.configs import DYNAMIC_SOURCES
+
+    found = [entry for entry in with_client(bootstrap, work) if everything or entry.source in DYNAMIC_SOURCES]
+    if as_json:
+        print_json([asdict(entry) for entry in found])
+        return
+    rows = [
+        [
+            entry.name,
+            "(sensitive)" if entry.sensitive else entry.value,
+            entry.source,
+            "yes" if entry.read_only else "no",
+        ]
+        for entry in found
+    ]
+    print_table(["KEY", "VALUE", "SOURCE", "READ-ONLY"], rows)
+
+
+@app.command(epilog=example("tidelog configs alter --topic orders --set retention.ms=60000 --delete flush.ms"))
+def alter(
+    topic: Topic = None,
+    broker: Broker = None,
+    set_keys: Annotated[
+        list[str] | None, typer.Option("--set", "--add-config", metavar="K=V", help="Set a key; repeat.")
+    ] = None,
+    delete_keys: Annotated[
+        list[str] | None, typer.Option("--delete", "--delete-config", metavar="KEY", help="Back to its default.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Set and delete configs, all or none."""
+    resource_type, name = _resource(topic, broker)
+    wanted = key_values(set_keys, "--set")
+    if not wanted and not delete_keys:
+        raise bad_usage("nothing to change: give --set KEY=VALUE or --delete KEY")
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.configs import alter_configs
+
+        await alter_configs(client, resource_type, name, set_keys=wanted, delete_keys=delete_keys or ())
+
+    with_client(bootstrap, work)
+    note("changed")
+
+
+def _resource(topic: str | None, broker: str | None) -> "tuple[ResourceType, str]":
+    from tidelog.client.configs import ResourceType
+
+    if (topic is None) == (broker is None):
+        raise bad_usage("give either --topic NAME or --broker ID")
+    if topic is not None:
+        return ResourceType.TOPIC, topic
+    assert broker is not None
+    if broker == "default":
+        return ResourceType.BROKER, ""
+    if not broker.isascii() or not broker.isdigit():
+        raise bad_usage(f"--broker wants a broker id or `default`, not {broker!r}")
+    return ResourceType.BROKER, broker

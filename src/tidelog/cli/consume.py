@@ -1,0 +1,234 @@
+"""`consume`: records to standard output."""
+
+import base64
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import bad_usage, note
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.client.consumer import Consumed, Consumer
+    from tidelog.core.ids import TopicPartition
+
+ISOLATIONS: Final = ("read_uncommitted", "read_committed")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog consume orders --from-beginning --max 10",
+            "tidelog consume orders --group billing --json",
+            "tidelog consume orders --partition 0 --offset 42",
+        )
+    )(consume)
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start at the earliest record, not at the end.")
+    ] = False,
+    maximum: Annotated[int | None, typer.Option("--max", metavar="N", min=1, help="End after N records.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="G", help="Share the topic with a group and commit offsets.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Read this partition only.")] = None,
+    offset: Annotated[
+        str | None, typer.Option("--offset", metavar="O", help="Start here: a number, earliest or latest.")
+    ] = None,
+    isolation: Annotated[
+        str, typer.Option("--isolation", metavar="|".join(ISOLATIONS), help="Whether open transactions are read.")
+    ] = "read_uncommitted",
+    timeout_ms: Annotated[
+        int | None, typer.Option("--timeout-ms", min=1, help="End when nothing came for so long.")
+    ] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", metavar="SEP", help="Print the key and this before each value.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Print records, one value a line; with --json one object a line, with key, offset, timestamp and headers."""
+    from tidelog.client.offsets import EARLIEST, LATEST
+
+    if isolation not in ISOLATIONS:
+        raise bad_usage(f"--isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}")
+    if offset is not None and partition is None:
+        raise bad_usage("--offset goes with --partition")
+    if offset is not None and from_beginning:
+        raise bad_usage("--from-beginning and --offset contradict each other")
+    if group is not None and (partition is not None or offset is not None):
+        raise bad_usage("a group assigns partitions itself: leave out --partition and --offset, or --group")
+    start = _start(offset, EARLIEST if from_beginning else LATEST)
+    printer = _Printer(maximum, as_json, key_separator)
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.consumer import Consumer
+        from tidelog.client.offsets import IsolationLevel
+
+        await client.topic(topic)
+        consumer = Consumer(client, isolation=IsolationLevel[isolation.upper()])
+        if group is not None:
+            await _as_member(client, consumer, group, topic, start, printer, timeout_ms)
+        else:
+            consumer.assign(await _positions(client, topic, partition, start))
+            await _read(consumer, printer, timeout_ms)
+
+    with_client(bootstrap, work)
+    note(f"{printer.count} records")
+
+
+def _start(offset: str | None, default: int) -> int:
+    """An offset, or the negative number that ListOffsets knows an end of the log by."""
+    from tidelog.client.offsets import EARLIEST, LATEST
+
+    if offset is None:
+        return default
+    if offset in ("earliest", "latest"):
+        return EARLIEST if offset == "earliest" else LATEST
+    if not offset.isascii() or not offset.isdigit():
+        raise bad_usage(f"--offset is a number, earliest or latest, not {offset!r}")
+    return int(offset)
+
+
+async def _positions(client: "Client", topic: str, partition: int | None, start: int) -> "dict[TopicPartition, int]":
+    from tidelog.client.offsets import list_offsets
+    from tidelog.core.ids import TopicPartition
+
+    known = sorted(entry.partition_index for entry in (await client.topic(topic)).partitions)
+    if partition is not None and partition not in known:
+        raise bad_usage(f"{topic} has {len(known)} partitions, numbered from 0")
+    wanted = [TopicPartition(topic, number) for number in (known if partition is None else [partition])]
+    if start >= 0:
+        return dict.fromkeys(wanted, start)
+    found = await list_offsets(client, dict.fromkeys(wanted, start))
+    return {tp: found[tp].offset for tp in wanted}
+
+
+async def _read(consumer: "Consumer", printer: "_Printer", timeout_ms: int | None) -> None:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    last = loop.time()
+    while not printer.full:
+        if printer.print(await consumer.poll()):
+            last = loop.time()
+        elif timeout_ms is not None and (loop.time() - last) * 1000 >= timeout_ms:
+            return
+
+
+async def _as_member(
+    client: "Client",
+    consumer: "Consumer",
+    group: str,
+    topic: str,
+    start: int,
+    printer: "_Printer",
+    timeout_ms: int | None,
+) -> None:
+    import asyncio
+
+    from tidelog.client.group_member import GroupMember
+
+    member = GroupMember(client, group, [topic])
+    loop = asyncio.get_running_loop()
+    last = loop.time()
+    try:
+        await _take_over(client, consumer, member, start)
+        while not printer.full:
+            if member.rejoin_needed.is_set():
+                await _take_over(client, consumer, member, start)
+            if not consumer.positions:
+                # More members than partitions: nothing to read, until somebody leaves.
+                await asyncio.sleep(0.2)
+                records: list[Consumed] = []
+            else:
+                records = await consumer.poll()
+            # Committed is what was printed, so that nothing is skipped when this ends between the two.
+            printed = printer.print(records)
+            if printed:
+                last = loop.time()
+                await member.commit(_after(printed))
+            elif timeout_ms is not None and (loop.time() - last) * 1000 >= timeout_ms:
+                return
+    finally:
+        await member.leave()
+
+
+async def _take_over(client: "Client", consumer: "Consumer", member: Any, start: int) -> None:
+    """Joins and goes on where the group stands, in partitions it never read from `start`."""
+    from tidelog.client.groups import committed_offsets
+    from tidelog.client.offsets import list_offsets
+
+    assigned = await member.join()
+    committed = await committed_offsets(client, member.group)
+    new = [tp for tp in assigned if tp not in committed]
+    found = await list_offsets(client, dict.fromkeys(new, start)) if new else {}
+    consumer.assign({tp: committed[tp].offset if tp in committed else found[tp].offset for tp in assigned})
+
+
+def _after(printed: "list[Consumed]") -> "dict[TopicPartition, int]":
+    return {consumed.tp: consumed.record.offset + 1 for consumed in printed}
+
+
+class _Printer:
+    """Writes records as bytes, at most as many as asked for."""
+
+    def __init__(self, maximum: int | None, as_json: bool, key_separator: str | None) -> None:
+        self.count = 0
+        self._maximum = maximum
+        self._as_json = as_json
+        self._separator = key_separator.encode() if key_separator is not None else None
+
+    @property
+    def full(self) -> bool:
+        return self._maximum is not None and self.count >= self._maximum
+
+    def print(self, records: "list[Consumed]") -> "list[Consumed]":
+        """Prints what still fits and returns it."""
+        if self._maximum is not None:
+            records = records[: self._maximum - self.count]
+        if records:
+            out = b"".join(self._line(consumed) for consumed in records)
+            sys.stdout.buffer.write(out)
+            sys.stdout.buffer.flush()
+            self.count += len(records)
+        return records
+
+    def _line(self, consumed: "Consumed") -> bytes:
+        record = consumed.record
+        if self._as_json:
+            return json.dumps(_as_json(consumed)).encode() + b"\n"
+        value = b"null" if record.value is None else record.value
+        if self._separator is None:
+            return value + b"\n"
+        return (b"null" if record.key is None else record.key) + self._separator + value + b"\n"
+
+
+def _as_json(consumed: "Consumed") -> dict[str, Any]:
+    record = consumed.record
+    return {
+        "topic": consumed.tp.topic,
+        "partition": consumed.tp.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+    }
+
+
+def _text(data: bytes | None) -> str | dict[str, str] | None:
+    """Text where it is text; other bytes as base64, marked so."""
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode("ascii")}

@@ -1,0 +1,53 @@
+"""`dump`: a file of a log directory in words."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.options import Json, example
+from tidelog.cli.output import CommandFailed, bad_usage
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog dump tidelog-data/node-1/data/orders-0/00000000000000000000.log --records",
+            "tidelog dump tidelog-data/node-1/data/replication-offset-checkpoint",
+        )
+    )(dump)
+
+
+def dump(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    records: Annotated[bool, typer.Option("--records", help="The records of each batch too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell what a segment, index, snapshot, checkpoint or the metadata log holds.
+
+    Works on files of Apache Kafka as well. Only reads. The status is 1 when the file is damaged.
+    """
+    from tidelog.cli.dump_files import reader_for
+    from tidelog.cli.dump_words import Damaged
+    from tidelog.storage.checkpoints import StorageFormatError
+    from tidelog.storage.ports import DiskError
+
+    if not file.is_file():
+        raise CommandFailed(f"{file} is not a file")
+    reader = reader_for(file, records=records)
+    if reader is None:
+        raise bad_usage(f"{file.name} is none of the files a log directory holds")
+    damage = 0
+    try:
+        for line in reader:
+            print(json.dumps(line.data) if as_json else line.text)
+            damage += line.damaged
+    except (Damaged, StorageFormatError) as error:
+        raise CommandFailed(f"{file}: {error}") from error
+    except (DiskError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise CommandFailed(f"cannot read {file}: {error}") from error
+    if damage:
+        raise CommandFailed(f"{file} is damaged")

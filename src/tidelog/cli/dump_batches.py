@@ -1,0 +1,175 @@
+"""Segments, the metadata log and its snapshots: batches, and what their records say."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from uuid import UUID
+
+from tidelog.cli.dump_words import Line, counted, moment, quoted
+from tidelog.core.ids import METADATA_TOPIC, uuid_to_text
+from tidelog.wire.errors import WireError
+from tidelog.wire.records.attributes import Codec
+from tidelog.wire.records.batch import BATCH_OVERHEAD, BatchHeader, crc_ok, read_header
+from tidelog.wire.records.control import parse_control_type
+from tidelog.wire.records.plain import Record, decode_batch
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+# A segment may be as large as this, and so may a batch that claims to be in it.
+_MAX_BATCH_BYTES: Final = 2**31 - 1
+
+# What a record of an internal topic says.
+Reader = Callable[[Record], Any]
+
+
+def dump_batches(path: Path, *, records: bool) -> Iterator[Line]:
+    """Each batch and, if asked for, each record. Batches of the metadata log alone would say nothing."""
+    topic = path.absolute().parent.name.rpartition("-")[0]
+    is_metadata = topic == METADATA_TOPIC or path.suffix == ".checkpoint"
+    reader: Reader | None = None
+    if is_metadata:
+        reader = _metadata_record
+    elif topic == OFFSETS_TOPIC:
+        reader = _offsets_record
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        yield Line(_title(path, topic, is_metadata, size), {"file": str(path), "bytes": size})
+        yield from _walk(file, size, records or is_metadata, reader)
+
+
+def _title(path: Path, topic: str, is_metadata: bool, size: int) -> str:
+    if path.suffix == ".checkpoint":
+        return f"metadata snapshot {path.stem}, {size} bytes"
+    kind = "metadata log" if is_metadata else f"segment of {path.absolute().parent.name}" if topic else "segment"
+    return f"{kind} from offset {path.stem.lstrip('0') or '0'}, {size} bytes"
+
+
+def _walk(file: BinaryIO, size: int, records: bool, reader: Reader | None) -> Iterator[Line]:
+    position = 0
+    while position < size:
+        left = size - position
+        head = file.read(BATCH_OVERHEAD)
+        try:
+            header = read_header(head)
+        except WireError as error:
+            yield Line(f"torn: {left} bytes at {position} are no batch: {error}", {"torn_at": position}, True)
+            return
+        if header.size_in_bytes > min(left, _MAX_BATCH_BYTES):
+            text = f"torn: the batch at {position} claims {header.size_in_bytes} bytes, {left} are there"
+            yield Line(text, {"torn_at": position}, True)
+            return
+        batch = head + file.read(header.size_in_bytes - BATCH_OVERHEAD)
+        intact = crc_ok(batch, header)
+        yield _batch_line(header, position, intact)
+        if records and intact:
+            yield from _records(batch, header, reader)
+        position += header.size_in_bytes
+
+
+def _batch_line(header: BatchHeader, position: int, intact: bool) -> Line:
+    words = [
+        f"batch {header.base_offset}..{header.last_offset} at {position}: {counted(header.record_count, 'record')}",
+        f"{header.size_in_bytes} bytes",
+        f"leader epoch {header.partition_leader_epoch}",
+        f"{header.timestamp_type.name} up to {moment(header.max_timestamp)}",
+    ]
+    try:
+        codec = header.codec
+        if codec is not Codec.NONE:
+            words.append(codec.name.lower())
+    except WireError as error:
+        words.append(str(error))
+    if header.has_producer_id:
+        sequences = f" sequence {header.base_sequence}..{header.last_sequence}" if header.base_sequence >= 0 else ""
+        words.append(f"producer {header.producer_id} epoch {header.producer_epoch}{sequences}")
+    if header.is_transactional:
+        words.append("transactional")
+    if header.is_control:
+        words.append("control")
+    words.append("CRC ok" if intact else "CRC WRONG")
+    data = {**header._asdict(), "position": position, "last_offset": header.last_offset, "crc_ok": intact}
+    return Line(", ".join(words), data, not intact)
+
+
+def _records(batch: bytes, header: BatchHeader, reader: Reader | None) -> Iterator[Line]:
+    try:
+        _, records = decode_batch(batch)
+    except WireError as error:
+        yield Line(f"  unreadable: {error}", {"unreadable": str(error)}, True)
+        return
+    for record in records:
+        data: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+        try:
+            if header.is_control:
+                control_type = parse_control_type(record.key).name
+                yield Line(f"  {record.offset}: {control_type}", {**data, "control": control_type})
+                continue
+            if reader is not None:
+                said = reader(record)
+                yield Line(f"  {record.offset}: {_words(said)}", {**data, **_plain(said)})
+                continue
+        except WireError as error:
+            yield Line(f"  {record.offset}: unreadable: {error}", {**data, "unreadable": str(error)}, True)
+            continue
+        headers = "".join(f", header {name}={quoted(value)}" for name, value in record.headers)
+        content = f"key {quoted(record.key)}, value {quoted(record.value)}{headers}"
+        yield Line(
+            f"  {record.offset}: {moment(record.timestamp)}, {content}",
+            {
+                **data,
+                "key": quoted(record.key),
+                "value": quoted(record.value),
+                "headers": [[name, quoted(value)] for name, value in record.headers],
+            },
+        )
+
+
+def _metadata_record(record: Record) -> Any:
+    from tidelog.metadata.records.framing import unframe
+
+    if record.value is None:
+        raise WireError("a metadata record without a value")
+    return unframe(record.value)
+
+
+def _offsets_record(record: Record) -> Any:
+    from tidelog.coordinator.offsets_records import decode
+
+    if record.key is None:
+        raise WireError("a record without a key")
+    return decode(record.key, record.value)
+
+
+def _words(value: Any) -> str:
+    """A typed record as `TopicRecord name=orders topic_id=…`, nested structs in brackets."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = " ".join(f"{field.name}={_word(getattr(value, field.name))}" for field in fields(value))
+        return f"{type(value).__name__} {inner}".strip()
+    return _word(value)
+
+
+def _word(value: Any) -> str:
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"({_words(value)})"
+    if isinstance(value, UUID):
+        return uuid_to_text(value)
+    if isinstance(value, bytes):
+        return quoted(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_word(item) for item in value) + "]"
+    return "null" if value is None else str(value)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    assert is_dataclass(value) and not isinstance(value, type)
+    return {"type": type(value).__name__, **{field.name: _json(getattr(value, field.name)) for field in fields(value)}}
+
+
+def _json(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, UUID | bytes):
+        return _word(value)
+    return value

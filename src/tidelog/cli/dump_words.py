@@ -1,0 +1,46 @@
+"""How `dump` says things."""
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+_SHOWN_BYTES = 200
+
+
+class Damaged(Exception):
+    """The rest of the file makes no sense."""
+
+
+class Line(NamedTuple):
+    """One line for people, the same as data for programs, and whether it tells of damage."""
+
+    text: str
+    data: dict[str, Any]
+    damaged: bool = False
+
+
+def moment(timestamp_ms: int) -> str:
+    """A timestamp as it is stored and as a clock would show it."""
+    if timestamp_ms < 0:
+        return f"{timestamp_ms}"
+    try:
+        shown = datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms}"
+    return f"{timestamp_ms} ({shown}Z)"
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def quoted(data: bytes | None) -> str:
+    """Bytes as text where they are text, cut where they are long."""
+    if data is None:
+        return "null"
+    more = f"… ({len(data)} bytes)" if len(data) > _SHOWN_BYTES else ""
+    shown = data[:_SHOWN_BYTES]
+    try:
+        text = shown.decode("utf-8", "strict" if not more else "ignore")
+    except UnicodeDecodeError:
+        return f"0x{shown.hex()}{more}"
+    return f'"{text}"{more}' if text.isprintable() else f"0x{shown.hex()}{more}"

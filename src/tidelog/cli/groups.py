@@ -1,0 +1,194 @@
+"""`groups`: list, describe, reset-offsets, delete."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.core.ids import TopicPartition
+
+app = typer.Typer(help="Consumer groups: who reads what, and how far.", no_args_is_help=True)
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+
+
+@app.command("list", epilog=example("tidelog groups list"))
+def list_command(as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """List groups with their state."""
+
+    async def work(client: "Client") -> list[dict[str, Any]]:
+        from tidelog.client.groups import list_groups
+
+        return [
+            {"group": group.group_id, "state": group.group_state, "protocol_type": group.protocol_type}
+            for group in await list_groups(client)
+        ]
+
+    found = with_client(bootstrap, work)
+    if as_json:
+        print_json(found)
+    else:
+        print_table(["GROUP", "STATE", "TYPE"], [[row["group"], row["state"], row["protocol_type"]] for row in found])
+
+
+@app.command(epilog=example("tidelog groups describe billing"))
+def describe(group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Show a group's members, committed offsets and lag."""
+
+    async def work(client: "Client") -> dict[str, Any]:
+        return await _describe(client, group)
+
+    found = with_client(bootstrap, work)
+    if as_json:
+        print_json(found)
+        return
+    names = ("topic", "partition", "current_offset", "log_end_offset", "lag", "consumer_id", "host", "client_id")
+    rows = [[group, *(row[name] for name in names)] for row in found["partitions"]]
+    print_table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
+    note(f"{found['state']}, {len(found['members'])} members")
+
+
+@app.command(
+    "reset-offsets",
+    epilog=example(
+        "tidelog groups reset-offsets billing --topic orders --to-earliest --execute",
+        "tidelog groups reset-offsets billing --topic orders --shift-by=-10",
+    ),
+)
+def reset_offsets(
+    group: Group,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to move in.")],
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="This partition only.")] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
+    to_time: Annotated[int | None, typer.Option("--to-time", metavar="MS", min=0, help="To this moment.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="By so many, back if negative.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else only show what would be done.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Move a group without members to other offsets. Shows the plan; --execute carries it out."""
+    ways = [to_earliest, to_latest, to_offset is not None, to_time is not None, shift_by is not None]
+    if sum(ways) != 1:
+        raise bad_usage("give one of --to-earliest, --to-latest, --to-offset, --to-time, --shift-by")
+
+    async def work(client: "Client") -> list[dict[str, Any]]:
+        from tidelog.client.groups import commit_offsets
+        from tidelog.client.offsets import EARLIEST, LATEST
+
+        time = EARLIEST if to_earliest else to_time
+        if to_latest:
+            time = LATEST
+        plan = await _plan(client, group, topic, partition, time, to_offset, shift_by)
+        if execute:
+            await commit_offsets(client, group, plan)
+        return [{"group": group, "topic": tp.topic, "partition": tp.partition, "new_offset": plan[tp]} for tp in plan]
+
+    rows = with_client(bootstrap, work)
+    if as_json:
+        print_json({"executed": execute, "offsets": rows})
+        return
+    print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [list(row.values()) for row in rows])
+    if not execute:
+        note("nothing was changed: add --execute to do it")
+
+
+@app.command(epilog=example("tidelog groups delete billing"))
+def delete(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Delete a group that has no members, with its offsets."""
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.groups import delete_group
+
+        await delete_group(client, group)
+
+    with_client(bootstrap, work)
+    note(f"group {group} is deleted")
+
+
+async def _describe(client: "Client", group: str) -> dict[str, Any]:
+    from tidelog.client.groups import committed_offsets, describe_group
+    from tidelog.client.offsets import LATEST, list_offsets
+
+    described = await describe_group(client, group)
+    committed = await committed_offsets(client, group)
+    if described.state == "Dead" and not committed:
+        raise CommandFailed(f"there is no group {group!r}")
+    readers = {tp: member for member in described.members for tp in member.partitions}
+    ends = await list_offsets(client, dict.fromkeys(sorted({*committed, *readers}), LATEST))
+    partitions = []
+    for tp in sorted(ends):
+        current = committed[tp].offset if tp in committed else None
+        reader = readers.get(tp)
+        partitions.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "current_offset": current,
+                "log_end_offset": ends[tp].offset,
+                "lag": ends[tp].offset - current if current is not None else None,
+                "consumer_id": reader.member_id if reader is not None else None,
+                "host": reader.host if reader is not None else None,
+                "client_id": reader.client_id if reader is not None else None,
+            }
+        )
+    members = [
+        {
+            "member_id": member.member_id,
+            "client_id": member.client_id,
+            "host": member.host,
+            "instance_id": member.instance_id,
+        }
+        for member in described.members
+    ]
+    return {
+        "group": group,
+        "state": described.state,
+        "protocol": described.protocol,
+        "members": members,
+        "partitions": partitions,
+    }
+
+
+async def _plan(
+    client: "Client",
+    group: str,
+    topic: str,
+    partition: int | None,
+    time: int | None,
+    to_offset: int | None,
+    shift_by: int | None,
+) -> "dict[TopicPartition, int]":
+    from tidelog.client.groups import committed_offsets
+    from tidelog.client.offsets import EARLIEST, LATEST, list_offsets
+    from tidelog.core.ids import TopicPartition
+
+    known = sorted(entry.partition_index for entry in (await client.topic(topic)).partitions)
+    if partition is not None and partition not in known:
+        raise bad_usage(f"{topic} has {len(known)} partitions, numbered from 0")
+    wanted = [TopicPartition(topic, number) for number in (known if partition is None else [partition])]
+    starts = await list_offsets(client, dict.fromkeys(wanted, EARLIEST))
+    ends = await list_offsets(client, dict.fromkeys(wanted, LATEST))
+    targets: dict[TopicPartition, int] = {}
+    if time is not None:
+        found = await list_offsets(client, dict.fromkeys(wanted, time))
+        # No record is that late: the end is where the next one will be.
+        targets = {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp].offset for tp in wanted}
+    elif to_offset is not None:
+        targets = dict.fromkeys(wanted, to_offset)
+    elif shift_by is not None:
+        committed = await committed_offsets(client, group)
+        missing = [tp for tp in wanted if tp not in committed]
+        if missing:
+            raise CommandFailed(f"group {group!r} has no offset in {missing[0]} to shift")
+        targets = {tp: committed[tp].offset + shift_by for tp in wanted}
+    # Outside the log a consumer would only be sent to one of its ends.
+    return {tp: min(max(target, starts[tp].offset), ends[tp].offset) for tp, target in targets.items()}

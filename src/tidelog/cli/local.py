@@ -1,0 +1,92 @@
+"""`up`, `down`, `status`: a cluster on this machine."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from tidelog.cli.options import Data, Json, Settings, example, key_values
+from tidelog.cli.output import CommandFailed, note, print_json, print_table
+from tidelog.cli.session import cluster_errors, run_async
+
+if TYPE_CHECKING:
+    from tidelog.cluster.supervisor import NodeEvent, Supervisor
+
+DEFAULT_DATA: Final = Path("tidelog-data")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("tidelog up --port 9092 --data ./tidelog-data", "tidelog up --detach"))(up)
+    app.command(epilog=example("tidelog down --data ./tidelog-data"))(down)
+    app.command(epilog=example("tidelog status --data ./tidelog-data --json"))(status)
+
+
+def up(
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", help="How many brokers (more than one comes with replication).")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port of the first broker; node i listens on port+i-1. [default: 9092]")
+    ] = None,
+    data: Data = DEFAULT_DATA,
+    ui_port: Annotated[
+        int, typer.Option("--ui-port", help="Port of the live page, 0 for none. Off in this version.")
+    ] = 0,
+    settings: Settings = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; `tidelog down` stops it.")] = False,
+) -> None:
+    """Start a cluster on this machine, one process a node, and keep it running.
+
+    The same directory again continues with the same data. Prints a line `ready bootstrap=… ui=… metrics=… data=…`
+    when every broker serves. ctrl-C stops it.
+    """
+    from tidelog.cluster.detach import start_detached
+    from tidelog.cluster.plan import ClusterRequest
+    from tidelog.cluster.run import ready_line, run_cluster
+    from tidelog.cluster.states import NodeState
+
+    if not 0 <= ui_port <= 65535:
+        raise CommandFailed("--ui-port lies between 0 and 65535", 2)
+    request = ClusterRequest(data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"))
+    if detach:
+        print(cluster_errors(lambda: start_detached(request)))
+        return
+
+    def on_ready(supervisor: "Supervisor") -> None:
+        print(ready_line(supervisor), flush=True)
+        note("ctrl-C stops it")
+
+    def on_event(event: "NodeEvent") -> None:
+        if event.detail:
+            print(f"tidelog: {event.detail}", file=sys.stderr)
+            print(f"tidelog: `tidelog chaos start {event.node_id} --data {data}` starts it again", file=sys.stderr)
+        elif event.state is NodeState.STOPPING:
+            note(f"stopping node {event.node_id}")
+
+    cluster_errors(lambda: run_async(run_cluster(request, on_ready=on_ready, on_event=on_event)))
+
+
+def down(data: Data = DEFAULT_DATA) -> None:
+    """Stop a cluster cleanly."""
+    from tidelog.cluster.detach import stop_cluster
+    from tidelog.cluster.layout import ClusterDir
+
+    if not cluster_errors(lambda: stop_cluster(ClusterDir(data))):
+        raise CommandFailed(f"no cluster is running in {data}")
+    note("stopped")
+
+
+def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
+    """Show the nodes of a cluster: id, process, port, state, roles."""
+    from tidelog.cluster.detach import cluster_status
+    from tidelog.cluster.layout import ClusterDir
+
+    found = cluster_errors(lambda: cluster_status(ClusterDir(data)))
+    if as_json:
+        print_json(found)
+        return
+    rows = [[node["id"], node["pid"], node["port"], node["state"], ",".join(node["roles"])] for node in found["nodes"]]
+    print_table(["NODE", "PID", "PORT", "STATE", "ROLES"], rows)
+    if not found["supervised"] and any(node["pid"] for node in found["nodes"]):
+        print("tidelog: these nodes have no supervisor any more; `tidelog down` stops them", file=sys.stderr)

@@ -1,0 +1,97 @@
+"""`offsets`: where the partitions of a topic begin and end."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import bad_usage, print_json, print_table
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("tidelog offsets orders", "tidelog offsets orders --time 1735689600000"))(offsets)
+
+
+def offsets(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time", metavar="earliest|latest|MS", help="The offset of a moment instead (epoch milliseconds)."
+        ),
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show log start offset, high watermark and log end offset of each partition, or the offset at a time."""
+    timestamp = parse_time(time) if time is not None else None
+
+    async def work(client: "Client") -> list[dict[str, Any]]:
+        return await (_ends(client, topic) if timestamp is None else _at(client, topic, timestamp))
+
+    rows = with_client(bootstrap, work)
+    if as_json:
+        print_json(rows)
+    elif timestamp is None:
+        names = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset")
+        print_table(
+            ["PARTITION", "LEADER", "LOG-START", "HIGH-WATERMARK", "LOG-END"],
+            [[row[name] for name in names] for row in rows],
+        )
+    else:
+        print_table(
+            ["PARTITION", "OFFSET", "TIMESTAMP"], [[row["partition"], row["offset"], row["timestamp"]] for row in rows]
+        )
+
+
+def parse_time(text: str) -> int:
+    from tidelog.client.offsets import EARLIEST, LATEST
+
+    if text in ("earliest", "latest"):
+        return EARLIEST if text == "earliest" else LATEST
+    if not text.isascii() or not text.isdigit():
+        raise bad_usage(f"--time wants earliest, latest or milliseconds since 1970, not {text!r}")
+    return int(text)
+
+
+async def _ends(client: "Client", topic: str) -> list[dict[str, Any]]:
+    from tidelog.client.offsets import DEBUGGING_REPLICA_ID, EARLIEST, LATEST, list_offsets
+    from tidelog.core.ids import TopicPartition
+
+    partitions = sorted(partition.partition_index for partition in (await client.topic(topic)).partitions)
+    asked = [TopicPartition(topic, partition) for partition in partitions]
+    starts = await list_offsets(client, dict.fromkeys(asked, EARLIEST))
+    high_watermarks = await list_offsets(client, dict.fromkeys(asked, LATEST))
+    ends = await list_offsets(client, dict.fromkeys(asked, LATEST), replica_id=DEBUGGING_REPLICA_ID)
+    return [
+        {
+            "partition": tp.partition,
+            "leader": await client.leader_of(topic, tp.partition),
+            "log_start_offset": starts[tp].offset,
+            "high_watermark": high_watermarks[tp].offset,
+            "log_end_offset": ends[tp].offset,
+        }
+        for tp in asked
+    ]
+
+
+async def _at(client: "Client", topic: str, timestamp: int) -> list[dict[str, Any]]:
+    from tidelog.client.offsets import list_offsets
+    from tidelog.core.ids import TopicPartition
+
+    partitions = sorted(partition.partition_index for partition in (await client.topic(topic)).partitions)
+    asked = {TopicPartition(topic, partition): timestamp for partition in partitions}
+    found = await list_offsets(client, asked)
+    return [
+        {
+            "partition": tp.partition,
+            # No record is that late.
+            "offset": found[tp].offset if found[tp].offset >= 0 else None,
+            "timestamp": found[tp].timestamp if found[tp].timestamp >= 0 else None,
+        }
+        for tp in asked
+    ]

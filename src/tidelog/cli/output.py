@@ -1,0 +1,49 @@
+"""What commands print: aligned columns for people, JSON for programs; and how they fail."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+
+class CommandFailed(Exception):
+    """Ends a command with one line on stderr and a status."""
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+def bad_usage(message: str) -> CommandFailed:
+    return CommandFailed(message, USAGE)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as they need to be; numbers to the right."""
+    cells = [["-" if cell is None or cell == "" else str(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(headings), *cells]) for column in range(len(headings))]
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int) or row[column] is None for row in rows)
+        for column in range(len(headings))
+    ]
+    for line in [list(headings), *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        print("  ".join(padded).rstrip())
+
+
+def note(message: str) -> None:
+    """A remark for a person at a terminal; silent in scripts."""
+    if sys.stderr.isatty():
+        print(message, file=sys.stderr)

@@ -1,0 +1,44 @@
+"""Runs the asynchronous part of a command and turns what goes wrong into one line."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidelog.cli.output import CommandFailed
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+
+T = TypeVar("T")
+
+
+def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, retry_timeout_s: float = 30.0) -> T:
+    """Connects, does the work, disconnects."""
+    from tidelog.client.client import Client, one_line
+    from tidelog.client.errors import ClientError
+    from tidelog.wire.errors import ApiError, WireError
+
+    async def session() -> T:
+        async with Client(bootstrap, retry_timeout_s=retry_timeout_s) as client:
+            return await work(client)
+
+    try:
+        return run_async(session())
+    except (ApiError, ClientError) as error:
+        raise CommandFailed(one_line(error)) from error
+    except WireError as error:
+        raise CommandFailed(f"the broker sent what we cannot read: {error}") from error
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def cluster_errors(work: Callable[[], T]) -> T:
+    """Runs what speaks to a supervisor; its errors carry their own exit status."""
+    from tidelog.cluster.errors import ClusterError
+
+    try:
+        return work()
+    except ClusterError as error:
+        raise CommandFailed(error.message, error.status) from error

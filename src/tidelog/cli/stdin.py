@@ -1,0 +1,39 @@
+"""Lines of standard input for an event loop, a bounded number of bytes ahead."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from typing import Final
+
+_CHUNK_BYTES: Final = 256 * 1024
+_CHUNKS_AHEAD: Final = 4
+
+
+async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
+    """Whole lines without their ends, in lists as large as one read gave; ends with the input.
+
+    A thread of its own reads, and as a daemon with `os.read`: ctrl-C must not wait for a line that never comes, and a
+    buffered reader's lock would be held while Python ends.
+    """
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes] = asyncio.Queue(_CHUNKS_AHEAD)
+
+    def read() -> None:
+        while True:
+            chunk = os.read(fd, _CHUNK_BYTES)
+            try:
+                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+            except (RuntimeError, asyncio.CancelledError):
+                return  # the loop is gone: nobody waits for more
+            if not chunk:
+                return
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    rest = b""
+    while chunk := await chunks.get():
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield [line.removesuffix(b"\r") for line in lines]
+    if rest:
+        yield [rest.removesuffix(b"\r")]

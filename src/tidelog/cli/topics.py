@@ -1,0 +1,241 @@
+"""`topics`: create, list, describe, alter, delete."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example, key_values
+from tidelog.cli.output import bad_usage, note, print_json
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.client.configs import ConfigEntry
+    from tidelog.client.topics import PartitionDescription, TopicDescription
+
+app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+
+
+@app.command(epilog=example("tidelog topics create orders --partitions 3 --config retention.ms=86400000"))
+def create(
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="How many; else num.partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", min=1, help="Else default.replication.factor.")
+    ] = None,
+    replica_assignment: Annotated[
+        str | None,
+        typer.Option(
+            "--replica-assignment", metavar="0:1:2,…", help="Replicas of each partition, the first preferred."
+        ),
+    ] = None,
+    config: Annotated[list[str] | None, typer.Option("--config", metavar="K=V", help="A topic config; repeat.")] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic of that name is no error.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create a topic."""
+    assignment = _parse_assignment(replica_assignment) if replica_assignment is not None else None
+    if assignment and (partitions is not None or replication_factor is not None):
+        raise bad_usage("--replica-assignment already says the number of partitions and replicas")
+    configs = key_values(config, "--config")
+
+    async def work(client: "Client") -> bool:
+        from tidelog.client.topics import BROKER_DEFAULT, create_topic
+        from tidelog.wire.errors import ApiError, ErrorCode
+
+        try:
+            await create_topic(
+                client,
+                name,
+                partitions=partitions or BROKER_DEFAULT,
+                replication_factor=replication_factor or BROKER_DEFAULT,
+                assignment=assignment,
+                config=configs,
+            )
+        except ApiError as error:
+            if if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    if with_client(bootstrap, work):
+        print(f"Created topic {name}.")
+
+
+@app.command("list", epilog=example("tidelog topics list --exclude-internal"))
+def list_command(
+    exclude_internal: Annotated[bool, typer.Option("--exclude-internal", help="Leave out __consumer_offsets…")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """List topics by name."""
+
+    async def work(client: "Client") -> list[dict[str, Any]]:
+        from tidelog.client.topics import list_topics
+        from tidelog.core.ids import uuid_to_text
+
+        return [
+            {
+                "name": topic.name,
+                "topic_id": uuid_to_text(topic.topic_id),
+                "internal": topic.is_internal,
+                "partitions": len(topic.partitions),
+            }
+            for topic in await list_topics(client)
+            if not (exclude_internal and topic.is_internal)
+        ]
+
+    found = with_client(bootstrap, work)
+    if as_json:
+        print_json(found)
+    else:
+        for topic in found:
+            print(topic["name"])
+
+
+@app.command(epilog=example("tidelog topics describe orders", "tidelog topics describe --under-replicated-partitions"))
+def describe(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The topic; all when left out.")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated-partitions", help="Only partitions with replicas out of sync.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr-partitions", help="Only partitions below min.insync.replicas.")
+    ] = False,
+    at_min_isr: Annotated[
+        bool, typer.Option("--at-min-isr-partitions", help="Only partitions at min.insync.replicas.")
+    ] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Describe topics, partition by partition, in Kafka's own lines."""
+    filters: list[Callable[[PartitionDescription, int], bool]] = []
+    if under_replicated:
+        filters.append(lambda partition, _: len(partition.isr) < len(partition.replicas))
+    if unavailable:
+        filters.append(lambda partition, _: partition.leader < 0)
+    if under_min_isr:
+        filters.append(lambda partition, min_isr: len(partition.isr) < min_isr)
+    if at_min_isr:
+        filters.append(lambda partition, min_isr: len(partition.isr) == min_isr)
+
+    async def work(client: "Client") -> "list[tuple[TopicDescription, list[ConfigEntry]]]":
+        from tidelog.client.configs import ResourceType, describe_configs
+        from tidelog.client.topics import describe_topics
+
+        found = await describe_topics(client, [name] if name is not None else [])
+        return [(topic, await describe_configs(client, ResourceType.TOPIC, topic.name)) for topic in found]
+
+    shown = []
+    for topic, configs in with_client(bootstrap, work):
+        min_isr = _min_isr(configs)
+        kept = [
+            partition
+            for partition in topic.partitions
+            if not filters or any(matches(partition, min_isr) for matches in filters)
+        ]
+        if kept or not filters:
+            shown.append((topic, configs, kept))
+    if as_json:
+        print_json([_as_json(topic, configs, partitions) for topic, configs, partitions in shown])
+        return
+    for topic, configs, partitions in shown:
+        if not filters:
+            print(_topic_line(topic, configs))
+        for partition in partitions:
+            print(_partition_line(topic.name, partition))
+
+
+@app.command(epilog=example("tidelog topics alter orders --partitions 6"))
+def alter(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="The new number, larger than the old.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Grow a topic. Keys may map to other partitions afterwards."""
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.topics import create_partitions
+
+        await create_partitions(client, name, partitions)
+
+    with_client(bootstrap, work)
+    note(f"topic {name} has {partitions} partitions")
+
+
+@app.command(epilog=example("tidelog topics delete orders"))
+def delete(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Delete a topic and its records."""
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.topics import delete_topic
+
+        await delete_topic(client, name)
+
+    with_client(bootstrap, work)
+    note(f"topic {name} is deleted")
+
+
+def _parse_assignment(text: str) -> dict[int, list[int]]:
+    try:
+        replicas = [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ValueError as error:
+        raise bad_usage(f"--replica-assignment wants broker ids as in 0:1:2,1:2:0, not {text!r}") from error
+    return dict(enumerate(replicas))
+
+
+def _min_isr(configs: "list[ConfigEntry]") -> int:
+    for entry in configs:
+        if entry.name == "min.insync.replicas" and entry.value is not None:
+            return int(entry.value)
+    return 1
+
+
+def _changed(configs: "list[ConfigEntry]") -> "list[ConfigEntry]":
+    return [entry for entry in configs if entry.source != "DEFAULT_CONFIG"]
+
+
+def _topic_line(topic: "TopicDescription", configs: "list[ConfigEntry]") -> str:
+    from tidelog.core.ids import uuid_to_text
+
+    factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+    changed = ",".join(f"{entry.name}={entry.value}" for entry in _changed(configs))
+    return (
+        f"Topic: {topic.name}\tTopicId: {uuid_to_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}\t"
+        f"ReplicationFactor: {factor}\tConfigs: {changed}"
+    )
+
+
+def _partition_line(topic: str, partition: "PartitionDescription") -> str:
+    def ids(values: tuple[int, ...]) -> str:
+        return ",".join(str(value) for value in values)
+
+    leader = str(partition.leader) if partition.leader >= 0 else "none"
+    return (
+        f"\tTopic: {topic}\tPartition: {partition.partition}\tLeader: {leader}\tReplicas: {ids(partition.replicas)}\t"
+        f"Isr: {ids(partition.isr)}\tElr: {ids(partition.elr)}\tLastKnownElr: {ids(partition.last_known_elr)}"
+    )
+
+
+def _as_json(
+    topic: "TopicDescription", configs: "list[ConfigEntry]", partitions: "list[PartitionDescription]"
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from tidelog.core.ids import uuid_to_text
+
+    return {
+        "name": topic.name,
+        "topic_id": uuid_to_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "configs": {entry.name: entry.value for entry in _changed(configs)},
+        "partitions": [asdict(partition) for partition in partitions],
+    }

@@ -1,0 +1,330 @@
+"""`Cluster`: a cluster for the length of a `with` block."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, TypeVar
+
+from tidelog.client import topics
+from tidelog.client.client import Client, one_line
+from tidelog.client.errors import ClientError
+from tidelog.client.offsets import DEBUGGING_REPLICA_ID, LATEST, list_offsets
+from tidelog.cluster.control import ControlServer
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.plan import ClusterRequest
+from tidelog.cluster.process import last_lines
+from tidelog.cluster.supervisor import Supervisor
+from tidelog.core.ids import TopicPartition
+from tidelog.testing.loop_thread import LoopThread
+from tidelog.wire.errors import ApiError
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT_S: Final = 30.0
+_POLL_S: Final = 0.02
+_LOG_LINES: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """One replica of a partition, as far as it can be asked. `None`: it does not answer."""
+
+    broker: int
+    is_leader: bool
+    in_isr: bool
+    log_end_offset: int | None
+    high_watermark: int | None
+    leader_epoch: int
+
+
+class Cluster:
+    """Brokers on free ports of this machine; started on enter, stopped and removed on exit.
+
+    `config` holds Kafka's keys for every broker. With `data` the directory is used and kept, and a cluster found there
+    goes on; without it everything is temporary and kept only when the block fails (see `directory`).
+    All methods block; they may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        config: Mapping[str, str] | None = None,
+        data: str | Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        self.brokers = brokers
+        self.keep = False
+        self._config = dict(config or {})
+        self._data = Path(data) if data is not None else None
+        self._port = port
+        self._temporary: Path | None = None
+        self._thread: LoopThread | None = None
+        self._supervisor: Supervisor | None = None
+        self._control: ControlServer | None = None
+        self._client: Client | None = None
+
+    def __enter__(self) -> "Cluster":
+        if self._thread is not None:
+            raise ClusterError("this cluster runs already")
+        if self._data is None:
+            self._temporary = Path(tempfile.mkdtemp(prefix="tidelog-"))
+        self._thread = LoopThread("tidelog-cluster")
+        try:
+            self._thread.call(self._start())
+        except BaseException as error:
+            if isinstance(error, ClusterError) and self._supervisor is not None:
+                error.add_note(self.logs())
+            self._close(failed=False)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._temporary is not None:
+            self.keep = True
+            error.add_note(f"the cluster's data and logs are kept in {self._temporary}")
+        self._close(failed=error is not None)
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, for any Kafka client."""
+        return self._running().bootstrap
+
+    @property
+    def directory(self) -> Path:
+        """Where the cluster lives; `tidelog chaos … --data DIR` works on it too."""
+        return self._running().directory.path
+
+    def logs(self, lines: int = _LOG_LINES) -> str:
+        """The end of what each node printed."""
+        supervisor = self._running()
+        parts = []
+        for node in supervisor.layout.nodes:
+            words = last_lines(supervisor.directory.console(node.id), lines)
+            parts.append(f"--- node {node.id} ---\n{words}")
+        return "\n".join(parts)
+
+    def pid(self, node: int) -> int | None:
+        """The process of a node, None while it is down."""
+        return self._running().node(node).status().pid
+
+    # --- faults ---
+
+    def kill(self, node: int) -> None:
+        """SIGKILL; returns when the process is gone."""
+        self._call(self._running().kill(node))
+
+    def stop(self, node: int) -> None:
+        """A controlled shutdown."""
+        self._call(self._running().stop(node))
+
+    def start(self, node: int) -> None:
+        """Starts a node that is down and waits until it serves."""
+        self._call(self._running().start(node))
+
+    def pause(self, node: int) -> None:
+        """SIGSTOP: the node freezes, its connections stay open."""
+        supervisor = self._running()
+
+        async def pause() -> None:
+            supervisor.pause(node)
+
+        self._call(pause())
+
+    def resume(self, node: int) -> None:
+        """SIGCONT after `pause`."""
+        supervisor = self._running()
+
+        async def resume() -> None:
+            supervisor.resume(node)
+
+        self._call(resume())
+
+    def isolate(self, node: int, *, from_nodes: Sequence[int] | None = None) -> None:
+        """Cuts a node off from the others."""
+        raise ClusterError(f"cannot isolate node {node}: faults of the network come with replication")
+
+    def slow(self, node: int, *, ms: int) -> None:
+        """Delays what goes between a node and the others."""
+        raise ClusterError(f"cannot slow node {node} by {ms} ms: faults of the network come with replication")
+
+    def heal(self) -> None:
+        """Ends `isolate` and `slow`."""
+        raise ClusterError("nothing to heal: faults of the network come with replication")
+
+    # --- topics and partitions ---
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Creates a topic; every replica on its own broker, by default as many as `default.replication.factor` says."""
+        self._call(
+            topics.create_topic(
+                self._connected(),
+                name,
+                partitions=partitions,
+                replication_factor=topics.BROKER_DEFAULT if replication_factor is None else replication_factor,
+                config=config,
+            )
+        )
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; an error when none does."""
+        found = self._partition(topic, partition).leader
+        if found < 0:
+            raise ClusterError(f"{topic}-{partition} has no leader at the moment")
+        return found
+
+    def wait_leader(
+        self, topic: str, partition: int, *, not_in: Collection[int] = (), timeout: float = DEFAULT_TIMEOUT_S
+    ) -> int:
+        """Waits until a broker outside `not_in` leads, and returns it."""
+        return self._until(
+            lambda: self._describe(topic, partition),
+            lambda found: found.leader >= 0 and found.leader not in not_in,
+            f"a leader of {topic}-{partition} other than {sorted(not_in)}"
+            if not_in
+            else f"a leader of {topic}-{partition}",
+            timeout,
+        ).leader
+
+    def wait_isr(self, topic: str, partition: int, isr: Collection[int], *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+        """Waits until exactly these brokers are in sync."""
+        self._until(
+            lambda: self._describe(topic, partition),
+            lambda found: set(found.isr) == set(isr),
+            f"the ISR of {topic}-{partition} to be {sorted(isr)}",
+            timeout,
+        )
+
+    def replicas(self, topic: str, partition: int) -> list[ReplicaView]:
+        """LEO, HW, ISR membership and epoch of each replica, asked from the replicas themselves."""
+        return self._call(self._replicas(topic, partition))
+
+    # --- inside ---
+
+    async def _start(self) -> None:
+        data = self._data if self._data is not None else self._temporary
+        assert data is not None
+        request = ClusterRequest(
+            data=data,
+            # A directory that holds a cluster knows how many brokers it has, and must agree.
+            brokers=self.brokers,
+            port=self._port,
+            free_ports=True,
+            settings=self._config,
+        )
+        self._supervisor = await Supervisor.create(request)
+        self._control = ControlServer(self._supervisor, on_down=lambda: None)
+        await self._control.start()
+        await self._supervisor.start_all()
+        self._client = Client(self._supervisor.bootstrap, retry_timeout_s=DEFAULT_TIMEOUT_S)
+
+    async def _stop(self, *, failed: bool) -> None:
+        if self._client is not None:
+            await self._client.close()
+        if self._supervisor is not None:
+            # Nobody will read temporary data again, so nobody waits for an orderly end of it either.
+            if self._temporary is not None and not failed:
+                await self._supervisor.kill_all()
+            else:
+                await self._supervisor.stop_all()
+            if self._control is not None:
+                self._control.cluster_stopped()
+                await self._control.close()
+            self._supervisor.close()
+
+    def _close(self, *, failed: bool) -> None:
+        assert self._thread is not None
+        try:
+            self._thread.call(self._stop(failed=failed))
+        finally:
+            self._thread.close()
+            self._thread = self._supervisor = self._control = self._client = None
+            if self._temporary is not None and not self.keep:
+                shutil.rmtree(self._temporary)
+            self._temporary = None
+
+    async def _describe(self, topic: str, partition: int) -> topics.PartitionDescription:
+        for found in (await topics.describe_topic(self._connected(), topic)).partitions:
+            if found.partition == partition:
+                return found
+        raise ClusterError(f"{topic} has no partition {partition}")
+
+    def _partition(self, topic: str, partition: int) -> topics.PartitionDescription:
+        return self._call(self._describe(topic, partition))
+
+    async def _replicas(self, topic: str, partition: int) -> list[ReplicaView]:
+        client = self._connected()
+        described = await self._describe(topic, partition)
+        tp = TopicPartition(topic, partition)
+        views = []
+        for broker in described.replicas:
+            end: int | None = None
+            high_watermark: int | None = None
+            alive = self._running().node(broker).alive
+            if alive:
+                found = await list_offsets(client, {tp: LATEST}, replica_id=DEBUGGING_REPLICA_ID, broker=broker)
+                end = found[tp].offset
+            if alive and broker == described.leader:
+                high_watermark = (await list_offsets(client, {tp: LATEST}, broker=broker))[tp].offset
+            views.append(
+                ReplicaView(
+                    broker=broker,
+                    is_leader=broker == described.leader,
+                    in_isr=broker in described.isr,
+                    log_end_offset=end,
+                    high_watermark=high_watermark,
+                    leader_epoch=described.leader_epoch,
+                )
+            )
+        return views
+
+    def _until(self, look: Callable[[], Awaitable[T]], done: Callable[[T], bool], what: str, timeout: float) -> T:
+        async def wait() -> T:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + timeout
+            last = "nothing was seen"
+            while True:
+                try:
+                    found = await look()
+                    if done(found):
+                        return found
+                    last = f"last seen: {found}"
+                except (ApiError, ClientError) as error:
+                    last = one_line(error)
+                if loop.time() > deadline:
+                    raise ClusterError(f"waited {timeout:g} s for {what}; {last}")
+                await asyncio.sleep(_POLL_S)
+
+        return self._call(wait())
+
+    def _call(self, work: "Awaitable[T]") -> T:
+        if self._thread is None:
+            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
+
+        async def run() -> T:
+            return await work
+
+        return self._thread.call(run())
+
+    def _running(self) -> Supervisor:
+        if self._supervisor is None:
+            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
+        return self._supervisor
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
+        return self._client
