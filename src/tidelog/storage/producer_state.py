@@ -14,7 +14,7 @@ from tidelog.storage.ports import Disk
 from tidelog.storage.producer_entry import BatchMetadata, ProducerEntry
 from tidelog.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from tidelog.storage.segment import SNAPSHOT_SUFFIX, file_name
-from tidelog.storage.validation import AppendOrigin
+from tidelog.storage.validation import MAX_MARKER_BYTES, AppendOrigin
 from tidelog.wire.buffers import Buffer
 from tidelog.wire.errors import ApiError, ErrorCode, WireError
 from tidelog.wire.records.batch import BatchHeader
@@ -25,8 +25,6 @@ DEFAULT_EXPIRATION_MS: Final = 86_400_000
 # Kafka bounds producers by expiry alone; a client that asks for a new id per record would then own our memory.
 # Beyond this many on one partition the one silent for longest is forgotten, unless it is in a transaction.
 MAX_PRODUCERS: Final = 100_000
-# A marker is a few dozen bytes; a batch that claims to be one and inflates further is not.
-_MAX_MARKER_BYTES: Final = 4096
 
 
 class ProducerStateManager:
@@ -88,7 +86,10 @@ class ProducerStateManager:
         if header.producer_id < 0 or origin in (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER):
             return None
         # Read before the append in any case: a marker that makes no sense must not get into the log.
-        marker = _marker(header, records) if header.is_control else None
+        try:
+            marker = _marker(header, records) if header.is_control else None
+        except WireError as error:
+            raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
         entry = self._producers.get(header.producer_id)
         if entry is None:
             # Never seen, expired, or its records are gone: any first sequence is accepted.
@@ -329,7 +330,7 @@ def _marker(header: BatchHeader, records: Buffer | None) -> EndTransactionMarker
         return None
     if records is None:
         raise ValueError(f"control batch at {header.base_offset} without its records")
-    _, decoded = decode_batch(records, _MAX_MARKER_BYTES, verify_crc=False)
+    _, decoded = decode_batch(records, MAX_MARKER_BYTES, verify_crc=False)
     if not decoded:
         raise WireError(f"control batch at {header.base_offset} has no marker")
     return parse_end_txn_marker(decoded[0])

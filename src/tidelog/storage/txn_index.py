@@ -50,12 +50,17 @@ class TransactionIndex:
     def __len__(self) -> int:
         return self._size // ENTRY_SIZE
 
-    def append(self, txn: AbortedTxn) -> None:
-        """Before the transaction is completed in the producer state."""
+    @property
+    def last_offset(self) -> int:
+        """Of the newest entry's marker, -1 if there is none; read from the file once."""
         if self._last_offset < 0 and self._size:
             self._last_offset = self.entries()[-1].last_offset
-        if txn.last_offset <= self._last_offset:
-            raise ValueError(f"{txn} after one that ends at {self._last_offset} in {self.path}")
+        return self._last_offset
+
+    def append(self, txn: AbortedTxn) -> None:
+        """Before the transaction is completed in the producer state."""
+        if txn.last_offset <= self.last_offset:
+            raise ValueError(f"{txn} after one that ends at {self.last_offset} in {self.path}")
         if self._file is None:
             self._file = self.disk.open(self.path, create=True)
         self._file.append(_ENTRY.pack(VERSION, *txn))

@@ -117,8 +117,9 @@ def test_a_fenced_coordinator_and_a_write_outside_the_transaction(producers: Pro
 
 def test_markers_that_make_no_sense_are_found_before_the_append(producers: ProducerStateManager) -> None:
     nonsense = encode_batch([Record(key=b"?")], producer_id=1, producer_epoch=0, is_control=True)
+    assert refused(producers, nonsense, AppendOrigin.COORDINATOR) is ErrorCode.INVALID_RECORD
     with pytest.raises(WireError):
-        producers.check(read_header(nonsense), AppendOrigin.COORDINATOR, nonsense)
+        append(producers, nonsense)
     with pytest.raises(ValueError, match="without its records"):
         producers.update_from_batch(read_header(marker(1, 0)), NOW)
 

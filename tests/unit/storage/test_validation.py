@@ -17,6 +17,7 @@ from tidelog.storage.validation import (
     Validated,
     check_batches,
     validate_for_leader,
+    validate_step_by_step,
 )
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.attributes import Codec, TimestampType
@@ -376,10 +377,59 @@ def test_replicated_batches_are_checked_for_damage() -> None:
     fetched = batch(base_offset=3) + batch(base_offset=6, is_control=True)
     walked = check_batches(memoryview(fetched))
     assert [(pos, header.base_offset) for pos, header in walked] == [(0, 3), (len(batch()), 6)]
-    for broken in (fetched[:-1], flipped(bytearray(fetched), -1), fetched + b"?"):
+    no_marker = batch(is_control=True, producer_id=4, producer_epoch=0)
+    marker = EndTransactionMarker(committed=True, coordinator_epoch=1)
+    check_batches(memoryview(encode_end_txn_marker(marker, producer_id=4, producer_epoch=0, timestamp=NOW)))
+    for broken in (fetched[:-1], flipped(bytearray(fetched), -1), fetched + b"?", no_marker):
         with pytest.raises(ApiError) as refusal:
             check_batches(memoryview(broken))
         assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.rule("P5")
+@given(
+    changes=st.fixed_dictionaries(
+        {},
+        optional={
+            "base_offset": st.integers(-1, 1),
+            "attributes": st.integers(0, 0x40) | st.integers(-(2**15), 2**15 - 1),
+            "record_count": st.integers(-1, 4),
+            "last_offset_delta": st.integers(-2, 3),
+            "max_timestamp": st.sampled_from([-2, -1, 0, NOW - HOUR - 1, NOW - HOUR, NOW + HOUR, NOW + HOUR + 1]),
+            "producer_id": st.integers(-2, 1),
+            "producer_epoch": st.integers(-2, 1),
+            "base_sequence": st.integers(-2, 1),
+            "magic": st.sampled_from([2, 1]),
+            "batch_length": st.integers(len(batch()) - 13, len(batch()) - 11),
+        },
+    ),
+    config=st.sampled_from(
+        (
+            *(PLAIN, COMPACTED, FULL, APPEND_TIME, STRICT_TIME, TopicConfig(compression_type="zstd")),
+            *(TopicConfig(max_message_bytes=100), TopicConfig(segment_bytes=100)),
+        )
+    ),
+    allow_zstd=st.booleans(),
+    break_crc=st.booleans(),
+)
+def test_the_short_way_never_differs_from_the_steps(
+    changes: dict[str, int], config: TopicConfig, allow_zstd: bool, break_crc: bool
+) -> None:
+    buffer = batch()
+    header = read_header(buffer)._replace(**changes)
+    write_header(buffer, header)
+    if changes.get("batch_length", header.batch_length) <= len(buffer) - 12:
+        seal(buffer, header)
+    if break_crc:
+        flipped(buffer, 20)
+    outcomes: list[Validated | tuple[ErrorCode, str]] = []
+    for way in (validate_for_leader, validate_step_by_step):
+        candidate = bytearray(buffer)
+        try:
+            outcomes.append(way(memoryview(candidate), config, NOW, AppendOrigin.CLIENT, allow_zstd=allow_zstd))
+        except ApiError as error:
+            outcomes.append((error.code, error.message))
+    assert outcomes[0] == outcomes[1]
 
 
 @given(

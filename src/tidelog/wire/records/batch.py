@@ -133,6 +133,11 @@ def read_header(buffer: Buffer, pos: int = 0) -> BatchHeader:
     return header
 
 
+def unpack_header(buffer: Buffer) -> BatchHeader:
+    """The 61 bytes at the start, unchecked: for who checks them all at once."""
+    return BatchHeader._make(_HEADER.unpack_from(buffer))
+
+
 def write_header(buffer: bytearray | memoryview, header: BatchHeader, pos: int = 0) -> None:
     """The inverse of `read_header`; the CRC is the header's own (`seal` computes it)."""
     _HEADER.pack_into(buffer, pos, *header)
@@ -140,8 +145,7 @@ def write_header(buffer: bytearray | memoryview, header: BatchHeader, pos: int =
 
 def compute_crc(buffer: Buffer, header: BatchHeader, pos: int = 0) -> int:
     """CRC-32C of what the header says the batch holds, read in place."""
-    with memoryview(buffer) as view, view[pos + ATTRIBUTES_POSITION : pos + header.size_in_bytes] as signed:
-        crc: int = crc32c(signed)
+    crc: int = crc32c(memoryview(buffer)[pos + ATTRIBUTES_POSITION : pos + LOG_OVERHEAD + header.batch_length])
     return crc
 
 
