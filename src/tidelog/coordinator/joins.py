@@ -28,6 +28,8 @@ from tidelog.wire.messages.sync_group import SyncGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_MEMBER_ID = 4
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+# An id must fit where strings have 16-bit lengths, however long the name it is made from.
+MAX_MEMBER_ID_PREFIX = 1_000
 
 
 def join_group(state: CoordinatorState, turn: Turn, request: JoinGroupRequest, caller: Caller) -> None:
@@ -51,8 +53,10 @@ def join_group(state: CoordinatorState, turn: Turn, request: JoinGroupRequest, c
 
 
 def _join(state: CoordinatorState, turn: Turn, group: Group, request: JoinGroupRequest, caller: Caller) -> None:
-    # Duplicate names: the first counts, and is the preferred one.
-    protocols: Protocols = tuple({p.name: p.metadata for p in reversed(request.protocols)}.items())[::-1]
+    named: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        named.setdefault(protocol.name, protocol.metadata)
+    protocols: Protocols = tuple(named.items())
     error = ErrorCode.NONE
     if group.state is GroupState.DEAD:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -102,7 +106,8 @@ def _join_first_time(
     caller: Caller,
 ) -> None:
     instance_id = request.group_instance_id
-    member_id = f"{caller.client_id if instance_id is None else instance_id}-{random_uuid(state.rng)}"
+    prefix = (caller.client_id if instance_id is None else instance_id)[:MAX_MEMBER_ID_PREFIX]
+    member_id = f"{prefix}-{random_uuid(state.rng)}"
     if instance_id is not None and instance_id in group.static_members:
         _replace_static(state, turn, group, request, protocols, member_id, caller)
     elif instance_id is None and caller.api_version >= FIRST_VERSION_WITH_REQUIRED_MEMBER_ID:
