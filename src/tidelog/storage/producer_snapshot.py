@@ -19,7 +19,8 @@ VERSION: Final = 1
 _PREFIX: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
-# Ours: a tag, then for each entry in the same order when it was last seen and its older batches.
+# Ours: a tag, then for each entry in the same order when it was last seen and all its batches (the last once more:
+# Kafka's field for its time holds that of a marker that came later).
 _EXTENSION_TAG: Final = b"TLP1"
 _EXTENSION_ENTRY: Final = Struct(">qb")
 _EXTENSION_BATCH: Final = Struct(">iqiq")
@@ -47,9 +48,8 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
             entry.coordinator_epoch,
             -1 if txn_first_offset is None else txn_first_offset,
         )
-        older = entry.batches[:-1]
-        extension += _EXTENSION_ENTRY.pack(entry.last_seen_ms, len(older))
-        for batch in older:
+        extension += _EXTENSION_ENTRY.pack(entry.last_seen_ms, len(entry.batches))
+        for batch in entry.batches:
             extension += _EXTENSION_BATCH.pack(*batch)
     body += extension
     return _PREFIX.pack(VERSION, crc32c(body)) + body
@@ -103,17 +103,17 @@ def _read_extension(data: bytes, pos: int, entries: list[ProducerEntry]) -> None
     pos += len(_EXTENSION_TAG)
     try:
         for entry in entries:
-            entry.last_seen_ms, older = _EXTENSION_ENTRY.unpack_from(data, pos)
+            entry.last_seen_ms, count = _EXTENSION_ENTRY.unpack_from(data, pos)
             pos += _EXTENSION_ENTRY.size
-            if not 0 <= older < BATCHES_REMEMBERED:
-                raise CorruptSnapshot(f"{older} older batches of producer {entry.producer_id}")
-            batches = [
-                BatchMetadata._make(_EXTENSION_BATCH.unpack_from(data, pos + n * _EXTENSION_BATCH.size))
-                for n in range(older)
+            if not 0 <= count <= BATCHES_REMEMBERED:
+                raise CorruptSnapshot(f"{count} batches of producer {entry.producer_id}")
+            end = pos + count * _EXTENSION_BATCH.size
+            entry.batches = [
+                BatchMetadata._make(_EXTENSION_BATCH.unpack_from(data, at))
+                for at in range(pos, end, _EXTENSION_BATCH.size)
             ]
-            pos += older * _EXTENSION_BATCH.size
-            entry.batches[:0] = batches
+            pos = end
     except struct_error as error:
-        raise CorruptSnapshot(f"older batches are cut: {error}") from error
+        raise CorruptSnapshot(f"the batches are cut: {error}") from error
     if pos != len(data):
         raise CorruptSnapshot(f"{len(data) - pos} bytes after the last producer")

@@ -20,12 +20,11 @@ batches = st.lists(st.builds(BatchMetadata, int32, offsets, int32, int64), max_s
 @st.composite
 def entries(draw: st.DrawFn) -> ProducerEntry:
     remembered = draw(batches)
-    last_timestamp = remembered[-1].timestamp if remembered else draw(int64)
     return ProducerEntry(
         draw(st.integers(0, 2**63 - 1)),
         draw(st.integers(0, 2**15 - 1)),
         coordinator_epoch=draw(int32),
-        last_timestamp=last_timestamp,
+        last_timestamp=draw(int64),
         last_seen_ms=draw(int64),
         current_txn_first_offset=draw(st.none() | offsets),
         batches=tuple(remembered),
@@ -93,7 +92,7 @@ DAMAGED = {
     "unknown extension": sealed(BODY[:50] + b"????" + BODY[54:]),
     "extension cut": sealed(BODY[:-1]),
     "extension cut in an entry": sealed(BODY[:56]),
-    "too many batches": sealed(BODY[:62] + b"\x05" + BODY[63:]),
+    "too many batches": sealed(BODY[:62] + b"\x06" + BODY[63:]),
     "negative batches": sealed(BODY[:62] + b"\xff" + BODY[63:]),
     "bytes at the end": sealed(BODY + b"?"),
 }
