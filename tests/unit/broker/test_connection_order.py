@@ -221,6 +221,20 @@ def test_a_flood_on_one_socket_leaves_others_their_turns() -> None:
     in_virtual_time(story())
 
 
+def test_a_long_request_takes_its_whole_turn() -> None:
+    async def story() -> None:
+        world = await World.start()
+        client, other = await world.client(), await world.client()
+        frame = heartbeat_frame(1, group="g" * 30_000)
+        client.send(frame * 20)
+        await asyncio.sleep(0)
+        await other.heartbeat(9999)
+        assert [number for _, number in world.toy.served].index(9999) <= 12
+        assert [await client.correlation_id() for _ in range(20)] == [1] * 20
+
+    in_virtual_time(story())
+
+
 def test_request_bytes_of_all_are_bounded_and_everyone_gets_through() -> None:
     async def story() -> None:
         limit = 3_000_000
