@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,7 @@ def measure_produce(size: int, records: int, runs: int) -> list[Measure]:
     ours = Measure(f"produce acks=all, {size} B", "", "k rec/s")
     cpu = Measure(f"broker CPU per GB produced, {size} B", "<= 1.5", "s/GB")
     with tempfile.TemporaryDirectory() as data, Cluster(brokers=1, data=data) as cluster, null_server() as (null, _):
-        pid = cluster.pid(1)
+        pid = pid_of(cluster)
         for run in range(runs):
             topic = f"bench-{size}-{run}"
             cluster.create_topic(topic, partitions=1, replication_factor=1)
@@ -81,7 +82,7 @@ def measure_latency(runs: int, count: int) -> list[Measure]:
     p99 = Measure("single-record round trip, acks=all, p99", "", "ms")
     idle = Measure("idle broker, resident", "< 60", "MB")
     with Cluster(brokers=1) as cluster:
-        idle.values.append(resident_mb(cluster.pid(1)))
+        idle.values.append(resident_mb(pid_of(cluster)))
         cluster.create_topic("bench", partitions=1, replication_factor=1)
         for _ in range(runs):
             taken = round_trips_ms(cluster.bootstrap, "bench", count)
@@ -99,7 +100,8 @@ def measure_start(runs: int) -> list[Measure]:
         for _ in range(runs):
             cluster.stop(1)
             began = time.perf_counter()  # noqa: TID251 - measuring is what this is for
-            cluster.start(1, wait=False)
+            starter = threading.Thread(target=cluster.start, args=(1,))
+            starter.start()
             while True:
                 try:
                     round_trips_ms(cluster.bootstrap, "bench", 1)
@@ -107,9 +109,15 @@ def measure_start(runs: int) -> list[Measure]:
                 except (ConnectionError, AssertionError, IndexError):
                     continue
             start.values.append(time.perf_counter() - began)  # noqa: TID251
-            cluster.wait_ready()
+            starter.join()
             progress(f"start {start.values[-1]:.3f} s")
     return [start]
+
+
+def pid_of(cluster: Cluster) -> int:
+    pid = cluster.pid(1)
+    assert pid is not None
+    return pid
 
 
 def progress(text: str) -> None:

@@ -9,10 +9,10 @@ import asyncio
 import struct
 import sys
 from typing import Any
+from uuid import UUID
 
 import uvloop
 
-from tidelog.core.ids import UUID
 from tidelog.wire.codec import encode_frame, read_message
 from tidelog.wire.headers import read_request_header, write_response_header
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -81,9 +81,7 @@ class NullConnection(asyncio.BufferedProtocol):
     def _answer(self, key: int, version: int, frame: memoryview, position: int) -> Any:
         if key == 18:
             return ApiVersionsResponse(
-                api_keys=[
-                    ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in SERVED.items()
-                ]
+                api_keys=[ApiVersion(api_key=k, min_version=low, max_version=high) for k, (low, high) in SERVED.items()]
             )
         if key == 22:
             return InitProducerIdResponse(producer_id=1, producer_epoch=0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402 - the backend is chosen first
+from matplotlib import pyplot
 
 
 def draw(measures: list[tuple[str, str, str, list[float]]], path: Path) -> None:

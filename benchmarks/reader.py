@@ -43,7 +43,7 @@ def fetch_all(bootstrap: str, topic: str, end_offset: int, max_bytes: int = 8 <<
             records = response.responses[0].partitions[0].records
             assert records, response
             total += len(records)
-            for header in iter_headers(memoryview(records)):
+            for _, header in iter_headers(memoryview(records)):
                 offset = header.next_offset
         return time.perf_counter() - started, total  # noqa: TID251
 
@@ -65,7 +65,7 @@ def _fill(connection: socket.socket, view: memoryview) -> None:
 
 
 def loopback_copy(path: Path, size: int) -> float:
-    """Seconds to read `size` bytes of a cached file, send them over loopback and receive them: the limit of any reader."""
+    """Seconds to read `size` bytes of a cached file, send and receive them over loopback: the limit of any reader."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def send() -> None:

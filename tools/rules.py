@@ -1,7 +1,7 @@
 """Counts the numbered rules of docs/internals/behaviours.md and the tests that show them.
 
-A rule is a line that begins with ``- **W2**``. A test names it with ``@pytest.mark.rule("W2")``. Every rule needs a test,
-less those on the list of rules that are not built yet; a rule on that list that has a test has to leave it.
+A rule is a line that begins with ``- **W2**``. A test names it with ``@pytest.mark.rule("W2")``. Every rule needs a
+test, less those on the list of rules that are not built yet; a rule on that list that has a test has to leave it.
 """
 
 import re

@@ -157,9 +157,7 @@ def offset_fetch_request(group: str, topic: str, topic_id: uuid.UUID, version: i
     if version >= 8:
         asked = m.OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[0])
         return m.OffsetFetchRequest(groups=[m.OffsetFetchRequestGroup(group_id=group, topics=[asked])])
-    return m.OffsetFetchRequest(
-        group_id=group, topics=[m.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
-    )
+    return m.OffsetFetchRequest(group_id=group, topics=[m.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])])
 
 
 def list_offsets_request(topic: str, timestamp: int, epoch: int = -1) -> Any:
@@ -480,9 +478,7 @@ class DeleteTopics:
 def delete_records(topic: str, offset: int) -> Any:
     m = delete_records_messages
     partition = m.DeleteRecordsPartition(partition_index=0, offset=offset)
-    return m.DeleteRecordsRequest(
-        topics=[m.DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=10_000
-    )
+    return m.DeleteRecordsRequest(topics=[m.DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=10_000)
 
 
 @case(21)

@@ -26,7 +26,9 @@ def may_auto_create(broker: Broker, name: str) -> bool:
 async def auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
     """Makes the topics with the cluster's defaults; names the refused ones. One made meanwhile is a success."""
     wanted = [
-        _offsets_topic(broker) if name == GROUP_OFFSETS_TOPIC else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        _offsets_topic(broker)
+        if name == GROUP_OFFSETS_TOPIC
+        else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
         for name in names
     ]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=CREATE_TIMEOUT_MS)

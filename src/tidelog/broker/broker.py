@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinatorService
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.core.config.node import NodeConfig
-from tidelog.core.ids import BrokerId
+from tidelog.core.ids import NO_LEADER, BrokerId
 from tidelog.core.ports import Offload, WallClock
 from tidelog.core.purgatory import Purgatory
 from tidelog.metadata.image import ClusterImage
@@ -43,5 +43,9 @@ class Broker:
     produce_purgatory: Purgatory
     fetch_purgatory: Purgatory
     image: ClusterImage
-    # Where each listener is really bound and advertised: name -> (host, port)
-    advertised: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def controller_id(self) -> int:
+        """Whom clients should send controller requests to: any live broker passes them on (KIP-590), so this one."""
+        registered = self.image.brokers.get(self.node_id)
+        return NO_LEADER if registered is None or registered.fenced else self.node_id

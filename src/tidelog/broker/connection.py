@@ -14,14 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from tidelog.broker.budget import RequestBudget, Share
+from tidelog.broker.budget import Share
 from tidelog.broker.dispatch import CloseConnection, Dispatch, RequestContext, Route
-from tidelog.broker.limits import ConnectionLimits
-from tidelog.broker.logging_setup import BoundedLog
+from tidelog.broker.network import Network
 from tidelog.wire.buffers import Buffer
 from tidelog.wire.codec import encode_frame
 from tidelog.wire.errors import ErrorCode, WireError
-from tidelog.wire.frames import BufferPool, FrameReader
+from tidelog.wire.frames import FrameReader
 from tidelog.wire.headers import RequestHeader, read_request_header, write_response_header
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.wire.registry import API_VERSIONS_KEY
@@ -57,55 +56,6 @@ class _Slot:
         self.held_bytes = 0
         self.answer: Any = None
         self.done = False
-
-
-class Network:
-    """What the connections of a node share: limits, buffers, budget, and each other's number."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
-        self.loop = loop
-        self.limits = limits
-        self.pool = BufferPool()
-        self.budget = RequestBudget(limits.max_queued_bytes)
-        self.log = BoundedLog(logger, loop.time)
-        self.connections: dict[Connection, None] = {}
-        self._by_host: dict[str, int] = {}
-        self._all_gone: asyncio.Future[None] | None = None
-
-    def admit(self, connection: "Connection") -> str | None:
-        """Counts the connection in; or says why not."""
-        host = connection.client_host
-        count = self._by_host.get(host, 0)
-        if len(self.connections) >= self.limits.max_connections:
-            return f"max.connections={self.limits.max_connections} is reached"
-        if count >= self.limits.connections_allowed(host):
-            return f"max.connections.per.ip={self.limits.connections_allowed(host)} is reached"
-        self.connections[connection] = None
-        self._by_host[host] = count + 1
-        return None
-
-    def forget(self, connection: "Connection") -> None:
-        if connection not in self.connections:
-            return
-        del self.connections[connection]
-        host = connection.client_host
-        self._by_host[host] -= 1
-        if not self._by_host[host]:
-            del self._by_host[host]
-        if not self.connections and self._all_gone is not None and not self._all_gone.done():
-            self._all_gone.set_result(None)
-
-    async def finish(self, deadline_s: float) -> None:
-        """Lets requests in flight be answered, then closes every connection; what is left at the deadline is cut."""
-        self._all_gone = self.loop.create_future()
-        if not self.connections:
-            return
-        for connection in list(self.connections):
-            connection.finish()
-        await asyncio.wait([self._all_gone], timeout=deadline_s)
-        for connection in list(self.connections):
-            connection.abort()
-        await self._all_gone
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -240,8 +190,9 @@ class Connection(asyncio.BufferedProtocol):
                 frame = reader.next_frame()
                 if frame is None:
                     break
-                frame_done = True
-                left -= self._serve(frame)
+                cost = self._serve(frame)
+                frame_done = frame_done or cost > 0
+                left -= cost
         except WireError as error:
             self._refuse(str(error))
         except CloseConnection as reason:
@@ -251,7 +202,10 @@ class Connection(asyncio.BufferedProtocol):
             self._settle(frame_done=frame_done)
 
     def _serve(self, frame: memoryview) -> int:
-        """Serves one request, and tells how much of the turn it took: long requests without records count for many."""
+        """Serves one request, and tells how much of the turn it took: a long one without records counts for many.
+
+        0 when its time has not come: it stays in the buffer.
+        """
         header = read_request_header(frame)
         route = self._dispatch.find(header.api_key)
         if route is None:
@@ -262,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._slots and not (route.overlaps and self._slots[-1].route.overlaps):
             self._reader.unread(frame)
             self._pause_until(0)
-            return 1
+            return 0
         context = RequestContext(
             header.api_key,
             header.api_version,

@@ -133,6 +133,10 @@ class FetchSessions:
                 session.wanted[_key(item)] = item
             else:
                 known.ask = item.ask
+        for known in session.wanted.values():
+            if not known.topic:
+                # Asked for by an id that meant nothing yet: the topic may have become known here meanwhile.
+                known.topic = name_of(known.topic_id)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
                 session.wanted.pop(_session_key(forgotten.topic_id, forgotten.topic, number), None)

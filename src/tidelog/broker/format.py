@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid, uuid_to_text
-from tidelog.quorum.bootstrap import write_bootstrap_checkpoint
+from tidelog.metadata.features import bootstrap_records
+from tidelog.metadata.records import frame
+from tidelog.quorum.formatting import format_metadata_dir
 from tidelog.storage.checkpoints import (
     META_PROPERTIES,
     MetaProperties,
@@ -42,7 +44,9 @@ def format_directories(
             continue
         disk.make_dirs(directory)
         if directory == config.metadata_log_dir:
-            write_bootstrap_checkpoint(disk, directory, now_ms)
+            values = [frame(record) for record in bootstrap_records()]
+            # The voters stand in every node's config (`controller.quorum.voters`), so none are written.
+            format_metadata_dir(disk, directory, values, voters=None, now_ms=now_ms)
         # Last: a directory with this file is formatted, whatever else happened before.
         write_meta_properties(
             disk, f"{directory}/{META_PROPERTIES}", MetaProperties(cluster_id, config.node_id, random_uuid(rng))

@@ -1,4 +1,4 @@
-"""Work that comes round: checkpoints, retention, heartbeats. On the loop's clock; a failure is logged, the next round comes."""
+"""Work that comes round: checkpoints, retention, heartbeats. A round that fails is logged, and the next one comes."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ class Periodic:
             delay_s = self._interval_s
             try:
                 await self._work()
-            except Exception:  # noqa: BLE001 - whatever one round does, the next must come; the story is logged
+            except Exception:
                 log.exception("%s failed", self._name)
 
     async def stop(self) -> None:

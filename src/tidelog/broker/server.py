@@ -10,9 +10,10 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.broker.connection import Connection, Network
+from tidelog.broker.connection import Connection
 from tidelog.broker.dispatch import Dispatch
 from tidelog.broker.limits import ConnectionLimits
+from tidelog.broker.network import Network
 
 logger = logging.getLogger("tidelog.network")
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tidelog.core.ids import TopicPartition
 from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.records.batch import iter_headers
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -50,11 +51,9 @@ async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> Asy
 
 
 def _next_offset(batches: bytes) -> int:
-    from tidelog.wire.records.batch import iter_headers
-
-    last = None
-    for last in iter_headers(memoryview(batches)):
-        continue
-    if last is None:
+    offset = -1
+    for _, header in iter_headers(memoryview(batches)):
+        offset = header.next_offset
+    if offset < 0:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a read returned no batch")
-    return last.next_offset
+    return offset

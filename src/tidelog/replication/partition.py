@@ -1,4 +1,4 @@
-"""One partition on this broker: who leads it, what may be written, what may be read, where the high watermark stands."""
+"""One partition on this broker: who leads it, what may be written and read, where the high watermark stands."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -128,7 +128,7 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         allow_zstd: bool = True,
     ) -> AppendInfo:
-        """Writes one batch as this epoch's leader. With acks=-1 a too small ISR refuses before a byte is written (P2)."""
+        """Writes one batch as this epoch's leader. With acks=-1 a small ISR refuses before anything is written (P2)."""
         role = self.role
         leader = role if isinstance(role, Leader) else self.require_leader()
         if required_acks == -1 and len(leader.isr_state.isr) < self.effective_min_isr(leader):
@@ -187,7 +187,7 @@ class Partition:
         last_fetched_epoch: int = -1,
         min_one: bool = True,
     ) -> Read:
-        """Finds the bytes a consumer may see from `fetch_offset` on: below HW, or below LSO if it reads committed (F1)."""
+        """Finds what a consumer may see from `fetch_offset` on: below HW, or below LSO if it reads committed (F1)."""
         self.require_leader(current_leader_epoch)
         log = self.log
         high_watermark = log.high_watermark
@@ -209,9 +209,7 @@ class Partition:
             aborted = log.aborted_transactions(fetch_offset, upper) if isolation_level == READ_COMMITTED else None
         except DiskError as error:
             raise self._storage_error(error) from error
-        return Read(
-            found, Offset(high_watermark), Offset(last_stable), Offset(log.log_start_offset), aborted, None
-        )
+        return Read(found, Offset(high_watermark), Offset(last_stable), Offset(log.log_start_offset), aborted, None)
 
     def _diverging(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
         epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)

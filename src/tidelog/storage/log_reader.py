@@ -1,5 +1,7 @@
 """Finding things in a log: slices by offset, records by time."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tidelog.storage.log_types import LogSlice, TimestampOffset
@@ -64,43 +66,45 @@ def offset_for_timestamp(log: "Log", timestamp: int) -> TimestampOffset | None:
         for found, header in segment.headers(position):
             if header.max_timestamp < timestamp:
                 continue
-            for record in records_at(segment, found, header):
-                if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+            for record in _kept_records(log, segment, found, header):
+                if record.timestamp >= timestamp:
                     return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
     return None
 
 
 def offset_for_max_timestamp(log: "Log") -> TimestampOffset | None:
     """The first record that carries the log's largest timestamp."""
-    latest: tuple[int, int, BatchHeader, Segment] | None = None
+    best_timestamp = NO_TIMESTAMP
+    best: tuple[Segment, int, BatchHeader] | None = None
     for segment in log.segments:
-        if segment.base_offset >= log.log_start_offset and segment.max_timestamp <= (latest[0] if latest else -1):
+        if segment.base_offset >= log.log_start_offset and segment.max_timestamp <= best_timestamp:
             continue
-        found = _latest_batch(log, segment)
-        if found is not None and (latest is None or found[1].max_timestamp > latest[0]):
-            latest = (found[1].max_timestamp, found[0], found[1], segment)
-    if latest is None:
+        for position, header in _candidates(log, segment):
+            timestamp = header.max_timestamp
+            if header.base_offset < log.log_start_offset:
+                kept = (record.timestamp for record in _kept_records(log, segment, position, header))
+                timestamp = max(kept, default=NO_TIMESTAMP)
+            if timestamp > best_timestamp:
+                best_timestamp, best = timestamp, (segment, position, header)
+    if best is None:
         return None
-    timestamp, position, header, segment = latest
-    for record in records_at(segment, position, header):
-        if record.timestamp == timestamp and record.offset >= log.log_start_offset:
-            return TimestampOffset(record.offset, timestamp, header.partition_leader_epoch)
-    return None
+    first = next(record for record in _kept_records(log, *best) if record.timestamp == best_timestamp)
+    return TimestampOffset(first.offset, first.timestamp, best[2].partition_leader_epoch)
 
 
-def _latest_batch(log: "Log", segment: Segment) -> tuple[int, BatchHeader] | None:
-    """Position and header of the segment's batch with the largest timestamp, among those still in the log."""
-    start = segment.offset_of_max_timestamp
-    position = segment.position_of(start if start >= log.log_start_offset else log.log_start_offset)
+def _candidates(log: "Log", segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
+    """The batch known to hold the segment's largest timestamp; all of them where the log starts inside the segment."""
+    whole = segment.base_offset >= log.log_start_offset
+    position = segment.position_of(segment.offset_of_max_timestamp if whole else log.log_start_offset)
     if position is None:
-        return None
-    latest: tuple[int, BatchHeader] | None = None
-    for found, header in segment.headers(position):
-        if header.max_timestamp > (latest[1].max_timestamp if latest else NO_TIMESTAMP):
-            latest = found, header
-        if start >= log.log_start_offset:
-            break
-    return latest
+        return iter(())
+    headers = segment.headers(position)
+    return islice(headers, 1) if whole else headers
+
+
+def _kept_records(log: "Log", segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    start = log.log_start_offset
+    return [record for record in records_at(segment, position, header) if record.offset >= start]
 
 
 def records_at(segment: Segment, position: int, header: BatchHeader) -> list[Record]:

@@ -34,6 +34,10 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     active.truncate_to(offset)
     last = active.last_offset()
     end = active.base_offset if last is None else last + 1
+    if end < log.log_start_offset:
+        # The log began inside the batch that went: nothing of it is left.
+        truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
+        return True
     log.set_log_end_offset(end)
     log.epochs.truncate_from_end(end)
     log.write_epochs()

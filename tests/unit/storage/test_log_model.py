@@ -120,11 +120,10 @@ class LogMachine(RuleBasedStateMachine):
     def _expect_end_after_cut(self, offset: int) -> None:
         """The end of the last whole batch kept; the log knows better only if nothing was kept."""
         if self.batches:
-            self.end = self.batches[-1].end
+            self.end = max(self.batches[-1].end, self.log_start)
         elif self.end > offset:
             self.end = self.log.log_end_offset
             assert self.log_start <= self.end <= offset
-        self.log_start = self.log.log_start_offset
 
     @rule(ahead=st.integers(0, 5))
     def truncate_fully(self, ahead: int) -> None:

@@ -22,9 +22,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeClusterRequest)
             error_message="this listener knows brokers, not controllers",
             endpoint_type=request.endpoint_type,
         )
-    response = DescribeClusterResponse(
-        cluster_id=broker.cluster_id, controller_id=broker.controller_id(ctx.listener_name)
-    )
+    response = DescribeClusterResponse(cluster_id=broker.cluster_id, controller_id=broker.controller_id)
     for node_id in sorted(broker.image.brokers):
         fenced = broker.image.brokers[node_id].fenced
         endpoint = endpoint_of(broker.image, node_id, ctx.listener_name)

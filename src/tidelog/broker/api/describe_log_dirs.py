@@ -18,15 +18,11 @@ from tidelog.wire.messages.describe_log_dirs import (
 def handle(broker: Broker, ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
-        wanted = {
-            TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions
-        }
+        wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
     response = DescribeLogDirsResponse()
     for directory in broker.logs.directories:
         if not broker.logs.is_online(directory):
-            response.results.append(
-                DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory)
-            )
+            response.results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory))
             continue
         total, usable = broker.logs.space(directory)
         response.results.append(
@@ -40,9 +36,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeLogDirsRequest)
     return response
 
 
-def _topics(
-    broker: Broker, directory: str, wanted: Iterable[TopicPartition] | None
-) -> list[DescribeLogDirsTopic]:
+def _topics(broker: Broker, directory: str, wanted: Iterable[TopicPartition] | None) -> list[DescribeLogDirsTopic]:
     chosen = None if wanted is None else set(wanted)
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in sorted(broker.replicas, key=lambda item: item.topic_partition):

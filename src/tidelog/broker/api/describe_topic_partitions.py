@@ -3,8 +3,8 @@
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.replica_lists import offline_replicas, visible_leader
-from tidelog.metadata.names import why_illegal
 from tidelog.metadata.image import PartitionRegistration
+from tidelog.metadata.names import why_illegal
 from tidelog.replication.manager import is_internal
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.describe_topic_partitions import (
@@ -24,9 +24,7 @@ def handle(
     names = sorted({topic.name for topic in request.topics} or image.topics_by_name)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    limit = max(
-        1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
-    )
+    limit = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name in names:
         topic = image.topics_by_name.get(name)

@@ -16,9 +16,7 @@ GROUP = 0
 SEVERAL_KEYS_SINCE = 4
 
 
-async def handle(
-    broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
+async def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     several = ctx.api_version >= SEVERAL_KEYS_SINCE
     keys = request.coordinator_keys if several else [request.key]
     found = [await _find(broker, ctx, request.key_type, key) for key in keys]
@@ -43,11 +41,11 @@ async def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) ->
         leader = broker.image.topics_by_name[GROUP_OFFSETS_TOPIC].partitions[number].leader
         endpoint = endpoint_of(broker.image, leader, ctx.listener_name)
         if endpoint is None:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"partition {number} of {GROUP_OFFSETS_TOPIC} has no leader")
+            raise ApiError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"partition {number} of {GROUP_OFFSETS_TOPIC} has no leader"
+            )
     except ApiError as error:
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message or None
         )
-    return Coordinator(
-        key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, error_message=None
-    )
+    return Coordinator(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, error_message=None)

@@ -2,11 +2,16 @@
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
-from tidelog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from tidelog.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 CONFIG_TIMEOUT_MS = 30_000
 
 
-async def handle(broker: Broker, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+async def handle(
+    broker: Broker, ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     response: IncrementalAlterConfigsResponse = await broker.controller.send(request, timeout_ms=CONFIG_TIMEOUT_MS)
     return response

@@ -1,4 +1,4 @@
-"""JoinGroup (11), versions 0 to 9: a member asks into a group; answered when the join phase is over (KIP-394, KIP-345, KIP-559)."""
+"""JoinGroup (11), versions 0 to 9: a member asks into a group; answered when the join phase is over."""
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext

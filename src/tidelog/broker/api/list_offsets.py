@@ -18,12 +18,8 @@ from tidelog.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+DEBUGGING_REPLICA = -2
 LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
@@ -40,7 +36,7 @@ def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> 
         answers = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answers)
         for item in topic.partitions:
-            answers.partitions.append(_answer(broker, ctx, topic.name, item, request.isolation_level))
+            answers.partitions.append(_answer(broker, ctx, topic.name, item, request))
     return response
 
 
@@ -63,15 +59,19 @@ def _refuse_all(request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 
 def _answer(
-    broker: Broker, ctx: RequestContext, topic: str, item: ListOffsetsPartition, isolation_level: int
+    broker: Broker, ctx: RequestContext, topic: str, item: ListOffsetsPartition, request: ListOffsetsRequest
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=item.partition_index)
     try:
         partition = broker.replicas.get(TopicPartition(topic, item.partition_index))
         if partition is None:
             raise ApiError(absent_partition_error(broker.image, topic, item.partition_index))
+        if request.replica_id == DEBUGGING_REPLICA and item.timestamp == LATEST:
+            # A tool that looks at one replica, leader or not: its own end.
+            answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.leader_epoch
+            return answer
         partition.require_leader(item.current_leader_epoch)
-        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, item.timestamp, isolation_level)
+        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, item.timestamp, request.isolation_level)
     except ApiError as error:
         code = error.code
         if code is ErrorCode.OFFSET_NOT_AVAILABLE and ctx.api_version < OFFSET_NOT_AVAILABLE_SINCE:
@@ -84,13 +84,14 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[i
     """(offset, timestamp, leader epoch); (-1, -1, -1) when no record is that late."""
     log = partition.log
     match timestamp:
-        case -1:
+        case -1:  # latest
             return partition.latest_offset(isolation_level), -1, partition.leader_epoch
-        case -2 | -4:
-            return log.log_start_offset, -1, log.epochs.epoch_for_offset(log.log_start_offset)
-        case -5 | -6:
+        case -2 | -4:  # earliest, earliest local
+            epoch = log.epochs.epoch_for_offset(log.log_start_offset)
+            return log.log_start_offset, -1, -1 if epoch is None else epoch
+        case -5 | -6:  # tiered, waiting for upload
             return -1, -1, -1
-        case -3:
+        case -3:  # newest timestamp
             found = partition.offset_for_max_timestamp()
         case _:
             if timestamp < 0:

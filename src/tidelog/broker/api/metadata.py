@@ -12,8 +12,8 @@ from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.endpoints import live_endpoints
 from tidelog.broker.replica_lists import offline_replicas, visible_leader
 from tidelog.core.ids import ZERO_UUID
-from tidelog.metadata.names import why_illegal
 from tidelog.metadata.image import TopicImage
+from tidelog.metadata.names import why_illegal
 from tidelog.replication.manager import is_internal
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import (
@@ -59,7 +59,7 @@ def _answer(
             for node in live_endpoints(image, ctx.listener_name)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.controller_id(ctx.listener_name),
+        controller_id=broker.controller_id,
     )
     everything = request.topics is None or (ctx.api_version < ALL_TOPICS_IS_NULL_SINCE and not request.topics)
     if everything:
@@ -70,16 +70,12 @@ def _answer(
     return response
 
 
-def _answer_topic(
-    broker: Broker, asked: MetadataRequestTopic, refused: dict[str, ErrorCode]
-) -> MetadataResponseTopic:
+def _answer_topic(broker: Broker, asked: MetadataRequestTopic, refused: dict[str, ErrorCode]) -> MetadataResponseTopic:
     image = broker.image
     if asked.topic_id != ZERO_UUID:
         found = image.topics_by_id.get(asked.topic_id)
         if found is None:
-            return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
-            )
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
         return _describe(broker, found)
     name = asked.name or ""
     found = image.topics_by_name.get(name)
@@ -93,9 +89,7 @@ def _answer_topic(
 
 
 def _describe(broker: Broker, topic: TopicImage) -> MetadataResponseTopic:
-    described = MetadataResponseTopic(
-        name=topic.name, topic_id=topic.topic_id, is_internal=is_internal(topic.name)
-    )
+    described = MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=is_internal(topic.name))
     for number in sorted(topic.partitions):
         registration = topic.partitions[number]
         leader = visible_leader(broker.image, registration)

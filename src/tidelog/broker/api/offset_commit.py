@@ -1,4 +1,4 @@
-"""OffsetCommit (8), versions 2 to 10: answered when the offsets are committed to the offsets topic; topic ids from v10."""
+"""OffsetCommit (8), versions 2 to 10: answered when the offsets topic has them; topic ids from v10."""
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext

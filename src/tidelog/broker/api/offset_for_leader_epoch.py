@@ -14,9 +14,7 @@ from tidelog.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(
-    broker: Broker, ctx: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+def handle(broker: Broker, ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

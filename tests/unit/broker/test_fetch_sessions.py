@@ -1,0 +1,117 @@
+"""Incremental fetch sessions (KIP-227)."""
+
+import random
+from uuid import UUID
+
+import pytest
+
+from tidelog.broker.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+
+pytestmark = pytest.mark.rule("F7")
+ORDERS, PAYMENTS = UUID(int=1000), UUID(int=1001)
+NAMES = {ORDERS: "orders", PAYMENTS: "payments"}
+
+
+def name_of(topic_id: UUID) -> str:
+    return NAMES.get(topic_id, "")
+
+
+def request(session_id: int, epoch: int, *topics: tuple[UUID, int, int], forget: UUID | None = None) -> FetchRequest:
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[
+            FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=partition, fetch_offset=offset)])
+            for topic_id, partition, offset in topics
+        ],
+        forgotten_topics_data=[ForgottenTopic(topic_id=forget, partitions=[0])] if forget else [],
+    )
+
+
+def opened(sessions: FetchSessions, now: float = 0.0) -> FetchSession:
+    session, _ = sessions.begin(request(0, 0, (ORDERS, 0, 5), (PAYMENTS, 0, 9)), name_of, True, now)
+    assert session is not None
+    return session
+
+
+@pytest.fixture
+def sessions() -> FetchSessions:
+    return FetchSessions(2, random.Random(1))
+
+
+def test_a_session_remembers_what_was_asked(sessions: FetchSessions) -> None:
+    session = opened(sessions)
+    again, wanted = sessions.begin(request(session.session_id, 1, (ORDERS, 0, 7)), name_of, True, 1.0)
+    assert again is session
+    assert [(item.topic, item.ask.fetch_offset) for item in wanted] == [("orders", 7), ("payments", 9)]
+    _, wanted = sessions.begin(request(session.session_id, 2, forget=ORDERS), name_of, True, 2.0)
+    assert [item.topic for item in wanted] == ["payments"]
+
+
+def test_an_unknown_session_and_a_wrong_epoch_are_refused(sessions: FetchSessions) -> None:
+    session = opened(sessions)
+    with pytest.raises(ApiError) as error:
+        sessions.begin(request(session.session_id + 1, 1), name_of, True, 0.0)
+    assert error.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    for epoch in (2, 7):
+        with pytest.raises(ApiError) as error:
+            sessions.begin(request(session.session_id, epoch), name_of, True, 0.0)
+        assert error.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    with pytest.raises(ApiError) as error:
+        sessions.begin(request(session.session_id, 1), name_of, False, 0.0)
+    assert error.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_the_final_epoch_closes_and_the_initial_one_begins_anew(sessions: FetchSessions) -> None:
+    session = opened(sessions)
+    closed, wanted = sessions.begin(request(session.session_id, -1, (ORDERS, 0, 1)), name_of, True, 0.0)
+    assert closed is None
+    assert len(wanted) == 1
+    assert len(sessions) == 0
+    first = opened(sessions)
+    second, _ = sessions.begin(request(first.session_id, 0, (ORDERS, 0, 1)), name_of, True, 0.0)
+    assert second is not None
+    assert second.session_id != first.session_id
+    assert len(sessions) == 1
+
+
+def test_a_full_table_serves_newcomers_without_a_session(sessions: FetchSessions) -> None:
+    first, second = opened(sessions), opened(sessions)
+    refused, wanted = sessions.begin(request(0, 0, (ORDERS, 0, 1)), name_of, True, 1.0)
+    assert refused is None
+    assert len(wanted) == 1
+    sessions.begin(request(first.session_id, 1), name_of, True, EVICT_AFTER_S + 1)
+    taken, _ = sessions.begin(request(0, 0, (ORDERS, 0, 1)), name_of, True, EVICT_AFTER_S + 2)
+    assert taken is not None
+    with pytest.raises(ApiError):
+        sessions.begin(request(second.session_id, 1), name_of, True, EVICT_AFTER_S + 2)
+    assert len(sessions) == 2
+
+
+def test_an_incremental_answer_carries_news_only(sessions: FetchSessions) -> None:
+    item = next(iter(opened(sessions).wanted.values()))
+    quiet = PartitionData(high_watermark=5, last_stable_offset=5, log_start_offset=0, records=b"")
+    assert item.news(quiet)
+    assert not item.news(quiet)
+    assert item.news(PartitionData(high_watermark=6, last_stable_offset=5, log_start_offset=0, records=b""))
+    assert item.news(PartitionData(high_watermark=6, last_stable_offset=5, log_start_offset=0, records=b"data"))
+    failed = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, high_watermark=-1, records=b"")
+    assert item.news(failed)
+    assert item.news(PartitionData(high_watermark=6, last_stable_offset=5, log_start_offset=0, records=b""))
+
+
+def test_a_topic_that_is_made_while_the_session_runs_is_forgotten_by_its_id(sessions: FetchSessions) -> None:
+    late = UUID(int=2000)
+    session, wanted = sessions.begin(request(0, 0, (late, 0, 0)), name_of, True, 0.0)
+    assert session is not None
+    assert wanted[0].topic == ""
+    NAMES[late] = "late"
+    try:
+        _, wanted = sessions.begin(request(session.session_id, 1, (late, 0, 3)), name_of, True, 0.0)
+        assert [(item.topic, item.ask.fetch_offset) for item in wanted] == [("late", 3)]
+        _, wanted = sessions.begin(request(session.session_id, 2, forget=late), name_of, True, 0.0)
+        assert wanted == []
+    finally:
+        del NAMES[late]

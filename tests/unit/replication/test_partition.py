@@ -1,0 +1,271 @@
+"""One partition as leader: what is refused, what is acknowledged, what a reader may see."""
+
+import errno
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from tidelog.core.config.topic import TopicConfig
+from tidelog.core.ids import BrokerId, TopicPartition
+from tidelog.metadata.image import PartitionRegistration
+from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Follower, Leader
+from tidelog.storage.log import Log
+from tidelog.storage.memory import MemoryDisk
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.records.batch import read_header
+from tidelog.wire.records.plain import Record, encode_batch
+
+TP = TopicPartition("orders", 0)
+TOPIC_ID = UUID(int=7777)
+NOW = 1_700_000_000_000
+
+
+def batch(*values: bytes) -> memoryview:
+    return memoryview(bytearray(encode_batch([Record(timestamp=NOW, key=None, value=value) for value in values])))
+
+
+def registration(**changes: object) -> PartitionRegistration:
+    base = PartitionRegistration(
+        replicas=(1,), directories=(UUID(int=1000),), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_dirs("/data")
+    return disk
+
+
+@pytest.fixture
+def partition(disk: MemoryDisk) -> Partition:
+    return new_partition(disk)
+
+
+def new_partition(disk: MemoryDisk, config: TopicConfig | None = None) -> Partition:
+    log = Log.open(
+        disk, "/data/orders-0", TP, config or TopicConfig(), topic_id=TOPIC_ID, clean_shutdown=False, now_ms=NOW
+    )
+    return Partition(TP, TOPIC_ID, BrokerId(1), log)
+
+
+def refusal(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
+    return error.value.code
+
+
+@pytest.mark.rule("P3")
+def test_the_leader_gives_offsets_and_stamps_its_epoch(partition: Partition) -> None:
+    partition.apply(registration(leader_epoch=5))
+    assert partition.append_as_leader(batch(b"a", b"b"), -1, NOW).first_offset == 0
+    records = batch(b"c")
+    info = partition.append_as_leader(records, -1, NOW)
+    assert (info.first_offset, info.last_offset) == (2, 2)
+    header = read_header(records)
+    assert (header.base_offset, header.partition_leader_epoch) == (2, 5)
+    assert partition.acknowledged(partition.leader_epoch, 3) is ErrorCode.NONE
+
+
+@pytest.mark.rule("P3")
+def test_an_append_waits_for_followers_that_have_not_fetched(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    info = partition.append_as_leader(batch(b"a"), -1, NOW)
+    assert partition.log.high_watermark == 0
+    assert partition.acknowledged(partition.leader_epoch, info.last_offset + 1) is None
+    leader = partition.require_leader()
+    leader.follower_end_offsets[BrokerId(2)] = partition.log.log_end_offset  # type: ignore[assignment]
+    assert partition.advance_high_watermark()
+    assert partition.acknowledged(partition.leader_epoch, info.last_offset + 1) is ErrorCode.NONE
+
+
+@pytest.mark.rule("P3")
+def test_a_lost_leadership_ends_the_wait_at_once(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    partition.append_as_leader(batch(b"a"), -1, NOW)
+    epoch = partition.leader_epoch
+    assert partition.acknowledged(epoch, 1) is None
+    partition.apply(registration(replicas=(1, 2), isr=(2,), leader=2, leader_epoch=1, partition_epoch=1))
+    assert partition.acknowledged(epoch, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.rule("P3")
+def test_leading_again_in_a_later_epoch_does_not_acknowledge_the_earlier_write(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    partition.append_as_leader(batch(b"a"), -1, NOW)
+    epoch = partition.leader_epoch
+    partition.apply(registration(replicas=(1, 2), isr=(1,), leader_epoch=2, partition_epoch=2))
+    assert partition.acknowledged(epoch, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.rule("P2")
+def test_too_few_in_sync_replicas_refuse_before_anything_is_written(disk: MemoryDisk) -> None:
+    partition = new_partition(disk, replace(TopicConfig(), min_insync_replicas=2))
+    partition.apply(registration(replicas=(1, 2), isr=(1,)))
+    with pytest.raises(ApiError) as error:
+        partition.append_as_leader(batch(b"a"), -1, NOW)
+    assert refusal(error) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log.log_end_offset == 0
+    partition.append_as_leader(batch(b"a"), 1, NOW)
+    assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 0)
+
+
+@pytest.mark.rule("P2")
+def test_the_minimum_is_never_more_than_the_replicas(disk: MemoryDisk) -> None:
+    partition = new_partition(disk, replace(TopicConfig(), min_insync_replicas=2))
+    partition.apply(registration())
+    partition.append_as_leader(batch(b"a"), -1, NOW)
+    assert partition.log.high_watermark == 1
+
+
+@pytest.mark.rule("P3")
+def test_a_shrunk_maximal_isr_is_told_after_the_append(disk: MemoryDisk) -> None:
+    partition = new_partition(disk)
+    partition.apply(registration(replicas=(1, 2), isr=(1,)))
+    info = partition.append_as_leader(batch(b"a"), -1, NOW)
+    partition.log.config = replace(TopicConfig(), min_insync_replicas=2)
+    code = partition.acknowledged(partition.leader_epoch, info.last_offset + 1)
+    assert code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@pytest.mark.rule("W2")
+def test_a_replica_that_joins_does_not_lower_the_high_watermark(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2)))
+    partition.append_as_leader(batch(b"a", b"b"), -1, NOW)
+    assert partition.log.high_watermark == 2
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2), partition_epoch=1))
+    assert partition.log.high_watermark == 2
+    partition.append_as_leader(batch(b"c"), 1, NOW)
+    assert partition.log.high_watermark == 2
+
+
+@pytest.mark.rule("W2")
+def test_the_high_watermark_never_passes_the_end(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    partition.append_as_leader(batch(b"a"), 1, NOW)
+    partition.require_leader().follower_end_offsets[BrokerId(2)] = 1000  # type: ignore[assignment]
+    partition.advance_high_watermark()
+    assert partition.log.high_watermark == partition.log.log_end_offset == 1
+
+
+def test_who_does_not_lead_refuses(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(2,), leader=2))
+    assert isinstance(partition.role, Follower)
+    for attempt in (
+        lambda: partition.append_as_leader(batch(b"a"), 1, NOW),
+        lambda: partition.read(0, 1000, isolation_level=0),
+        lambda: partition.latest_offset(0),
+        lambda: partition.delete_records(0),
+    ):
+        with pytest.raises(ApiError) as error:
+            attempt()
+        assert refusal(error) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (partition.leader_id, partition.log.log_end_offset) == (2, 0)
+
+
+def test_stale_metadata_changes_nothing(partition: Partition) -> None:
+    partition.apply(registration(leader_epoch=3, partition_epoch=7))
+    assert not partition.apply(registration(leader=-1, isr=(), leader_epoch=2, partition_epoch=6))
+    assert not partition.apply(registration(leader=-1, isr=(), leader_epoch=4, partition_epoch=7))
+    assert isinstance(partition.role, Leader)
+    assert partition.leader_epoch == 3
+
+
+@pytest.mark.rule("E4")
+def test_a_new_leader_truncates_nothing_and_opens_its_epoch_at_its_end(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    partition.append_as_leader(batch(b"a", b"b"), 1, NOW)
+    assert partition.apply(registration(replicas=(1, 2), isr=(1, 2), leader_epoch=1, partition_epoch=1))
+    assert partition.log.log_end_offset == 2
+    assert partition.require_leader().epoch_start_offset == 2
+    assert partition.log.end_offset_for_epoch(0) == (0, 2)
+
+
+@pytest.mark.rule("W5")
+def test_the_end_is_not_told_before_the_high_watermark_reached_the_epochs_start(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    partition.append_as_leader(batch(b"a", b"b"), 1, NOW)
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2), leader_epoch=1, partition_epoch=1))
+    with pytest.raises(ApiError) as error:
+        partition.latest_offset(0)
+    assert refusal(error) is ErrorCode.OFFSET_NOT_AVAILABLE
+    partition.require_leader().follower_end_offsets[BrokerId(2)] = 2  # type: ignore[assignment]
+    partition.advance_high_watermark()
+    assert partition.latest_offset(0) == 2
+
+
+@pytest.mark.rule("F1")
+def test_a_consumer_reads_below_the_high_watermark_only(partition: Partition) -> None:
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2)))
+    partition.append_as_leader(batch(b"a"), 1, NOW)
+    partition.require_leader().follower_end_offsets[BrokerId(2)] = 1  # type: ignore[assignment]
+    partition.advance_high_watermark()
+    partition.append_as_leader(batch(b"b"), 1, NOW)
+    found = partition.read(0, 1 << 20, isolation_level=0)
+    assert found.high_watermark == 1
+    assert read_header(memoryview(partition.read_slice(found.slice))).last_offset == 0
+    assert found.slice.size == len(partition.read_slice(found.slice)) == len(batch(b"a"))
+    assert partition.read(1, 1 << 20, isolation_level=0).slice.size == 0
+
+
+@pytest.mark.rule("F5")
+@pytest.mark.parametrize(("asked", "code"), [(2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+def test_readers_are_fenced_by_epoch(partition: Partition, asked: int, code: ErrorCode) -> None:
+    partition.apply(registration(leader_epoch=3))
+    with pytest.raises(ApiError) as error:
+        partition.read(0, 1000, isolation_level=0, current_leader_epoch=asked)
+    assert refusal(error) is code
+    partition.read(0, 1000, isolation_level=0, current_leader_epoch=3)
+
+
+@pytest.mark.rule("F5")
+def test_a_diverging_reader_is_told_where_and_given_nothing(partition: Partition) -> None:
+    partition.apply(registration(leader_epoch=1))
+    partition.append_as_leader(batch(b"a", b"b"), -1, NOW)
+    partition.apply(registration(leader_epoch=4, partition_epoch=1))
+    partition.append_as_leader(batch(b"c"), -1, NOW)
+    found = partition.read(3, 1 << 20, isolation_level=0, last_fetched_epoch=3)
+    assert (found.diverging_epoch, found.slice.size) == ((1, 2), 0)
+    assert partition.read(2, 1 << 20, isolation_level=0, last_fetched_epoch=1).diverging_epoch is None
+
+
+@pytest.mark.rule("F6")
+@pytest.mark.parametrize("offset", [-1, 3, 1000])
+def test_outside_of_the_log_is_out_of_range(partition: Partition, offset: int) -> None:
+    partition.apply(registration())
+    partition.append_as_leader(batch(b"a", b"b"), -1, NOW)
+    with pytest.raises(ApiError) as error:
+        partition.read(offset, 1000, isolation_level=0)
+    assert refusal(error) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.rule("F6")
+def test_below_a_raised_log_start_is_out_of_range(partition: Partition) -> None:
+    partition.apply(registration())
+    partition.append_as_leader(batch(b"a", b"b"), -1, NOW)
+    assert partition.delete_records(1) == 1
+    with pytest.raises(ApiError) as error:
+        partition.read(0, 1000, isolation_level=0)
+    assert refusal(error) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert partition.delete_records(-1) == 2
+    with pytest.raises(ApiError) as error:
+        partition.delete_records(3)
+    assert refusal(error) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.rule("C10")
+def test_a_failed_write_is_not_acknowledged_and_the_directory_takes_nothing_more(
+    disk: MemoryDisk, partition: Partition
+) -> None:
+    partition.apply(registration())
+    partition.append_as_leader(batch(b"a"), -1, NOW)
+    failures: list[str] = []
+    partition.log.directory.on_failure = lambda directory, error: failures.append(error.errno_name)
+    disk.fault = lambda operation, path: errno.ENOSPC if operation == "append" else None
+    for _ in range(2):
+        with pytest.raises(ApiError) as error:
+            partition.append_as_leader(batch(b"b"), -1, NOW)
+        assert refusal(error) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert failures == ["ENOSPC"]
+    assert partition.log.log_end_offset == 1
