@@ -341,6 +341,10 @@ class Log:
         self.directory.check()
         try:
             active.become_inactive()
+            if self.recovery_point >= self.log_end_offset:
+                # No flush will come back to this segment, and from now on its indexes are trusted.
+                for sync in active.index_syncs():
+                    sync()
             # Not synced: a torn one is found by its CRC, and the batches before it are replayed.
             self.producers.take_snapshot(base, sync=False)
             return self.add_segment(Segment.create(self.disk, self.dir, base, now_ms, self.draw_jitter()))
@@ -474,10 +478,10 @@ class Log:
             active.become_inactive()
             if self.log_end_offset > self.log_start_offset:
                 self.producers.take_snapshot(self.log_end_offset)
-            if self.recovery_point < self.log_end_offset or self.epochs.dirty:
+            if self.recovery_point < self.log_end_offset or self.epochs.dirty or self._entries_dirty:
                 self.flush(now_ms)
-                for sync in active.syncs(active=False):
-                    sync()
+            for sync in active.index_syncs():
+                sync()
             retention.purge(self, None)
         except DiskError as error:
             self.directory.fail(error)

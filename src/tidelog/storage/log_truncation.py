@@ -23,26 +23,35 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     if offset < log.log_start_offset or offset <= log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset, now_ms)
         return True
-    _lower_recovery_point(log, offset)
-    log.truncations += 1
-    # Newest first: a crash between two removals must not leave a gap with old records behind it.
-    for segment in reversed(log.segments.from_offset(offset)):
-        if segment.base_offset >= offset:
-            remove_segment(log, segment)
-            log.disk.fsync_dir(log.dir)
-    active = log.segments.active
-    active.truncate_to(offset)
-    last = active.last_offset()
-    end = active.base_offset if last is None else last + 1
+    end = _batch_start(log, offset)
     if end < log.log_start_offset:
         # The log began inside the batch that went: nothing of it is left.
         truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
         return True
+    _lower_recovery_point(log, end)
+    log.truncations += 1
+    # Newest first: a crash between two removals must not leave a gap with old records behind it.
+    for segment in reversed(log.segments.from_offset(end)):
+        if segment.base_offset >= end and len(log.segments) > 1:
+            remove_segment(log, segment)
+            log.disk.fsync_dir(log.dir)
+    log.segments.active.truncate_to(end)
     log.set_log_end_offset(end)
     log.epochs.truncate_from_end(end)
     log.write_epochs()
     log_producers.rebuild(log, now_ms)
     return True
+
+
+def _batch_start(log: "Log", offset: int) -> int:
+    """`offset`, or the first offset of the batch it lies inside."""
+    segment = log.segments.floor(offset)
+    assert segment is not None, (offset, log.segments[0].base_offset)
+    position = segment.position_of(offset)
+    if position is None:
+        return offset
+    _, header = next(segment.headers(position))
+    return min(offset, header.base_offset)
 
 
 def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:

@@ -182,13 +182,13 @@ class _Loader:
         )
 
     def _check_indexes(self, segment: Segment, names: dict[str, int]) -> None:
-        """An index is trusted if it is sane, and needed only where the log is longer than one interval."""
+        """A segment that was closed has both indexes; they are trusted if they are sane."""
         stem = f"{segment.base_offset:020d}"
         problem = segment.offset_index.problem(names.get(stem + INDEX_SUFFIX, 0), segment.size)
         problem = problem or segment.time_index.problem(names.get(stem + TIME_INDEX_SUFFIX, 0))
         if problem is None and segment.size and stem + TIME_INDEX_SUFFIX not in names:
             problem = "it has no time index"
-        if problem is None and stem + INDEX_SUFFIX not in names and segment.size > 2 * self.index_interval:
+        if problem is None and segment.size and stem + INDEX_SUFFIX not in names:
             problem = "it has no offset index"
         if problem is not None:
             self.notes.append(f"rebuilt the indexes of {segment.path}: {problem}")

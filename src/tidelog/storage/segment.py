@@ -180,6 +180,8 @@ class Segment:
 
     def become_inactive(self) -> None:
         """No more appends: the closing time entry is made, entries leave memory."""
+        if self.size == 0:
+            return
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.offset_index.retire()
         self.time_index.retire()
@@ -333,9 +335,11 @@ class Segment:
 
         Indexes of the active segment are rebuilt after a crash and need none.
         """
-        if active:
-            return [self.log.fsync]
-        files = (self.log, *self.offset_index.files_to_sync(), *self.time_index.files_to_sync())
+        return [self.log.fsync] if active else [self.log.fsync, *self.index_syncs()]
+
+    def index_syncs(self) -> list[Callable[[], None]]:
+        """The fsyncs that must succeed before the indexes may be trusted."""
+        files = (*self.offset_index.files_to_sync(), *self.time_index.files_to_sync())
         return [*(file.fsync for file in files), self.txn_index.flush]
 
     def close_files(self) -> None:

@@ -27,7 +27,7 @@ Columns: TypeAlias = "tuple[array[int], array[int]]"
 class SparseIndex(ABC):
     """Invariant: the file holds entries [0, entries - len(pending) / entry size); both columns increase."""
 
-    __slots__ = ("_columns", "_disk", "_file", "_pending", "base_offset", "entries", "last", "path")
+    __slots__ = ("_changed", "_columns", "_disk", "_file", "_pending", "base_offset", "entries", "last", "path")
 
     ENTRY: ClassVar[Struct]
 
@@ -39,6 +39,7 @@ class SparseIndex(ABC):
         self._file: DiskFile | None = None
         self._columns: Columns | None = None
         self._pending = bytearray()
+        self._changed = False
         self.entries = file_bytes // self.ENTRY.size
         # The last entry, or None for an empty index.
         self.last: Pair | None = self.entry(self.entries - 1) if self.entries else None
@@ -109,6 +110,7 @@ class SparseIndex(ABC):
             return
         self.flush()
         self._open().truncate(entries * self.ENTRY.size)
+        self._changed = True
         if self._columns is not None:
             for column in self._columns:
                 del column[entries:]
@@ -120,14 +122,22 @@ class SparseIndex(ABC):
         if self._pending:
             self._open().append(self._pending)
             self._pending = bytearray()
+            self._changed = True
 
     def files_to_sync(self) -> list[DiskFile]:
+        """The file, if it changed since it was last asked for."""
         self.flush()
-        return [self._open()] if self.entries else []
+        if not self._changed:
+            return []
+        self._changed = False
+        return [self._open()]
 
     def retire(self) -> None:
-        """The segment will not grow any more: the entries go to the file and out of memory."""
+        """The segment will not grow: entries go to the file (which is made even if there are none) and out of memory."""
         self.flush()
+        if not self.entries:
+            self._changed |= self._file is None
+            self._open()
         self._columns = None
 
     def reset(self) -> None:

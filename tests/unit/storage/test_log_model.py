@@ -40,6 +40,7 @@ class LogMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.disk = MemoryDisk()
         self.disk.make_dirs("/data")
+        self.disk.fsync_dir("/")
         self.batches: list[ModelBatch] = []
         self.log_start = 0
         self.end = 0
