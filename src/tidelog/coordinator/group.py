@@ -199,7 +199,6 @@ class Group:
         """Ends the join phase: with members it waits for their leader, without it is Empty."""
         self.generation_id += 1
         self.initial_join = None
-        self.pending_sync.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscription()
         self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)

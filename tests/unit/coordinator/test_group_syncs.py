@@ -112,8 +112,12 @@ class TestSync:
         token = world.sync(leader, 1, {leader: b"L"})
         world.leave(follower)
         assert world.synced(token).error_code == E.REBALANCE_IN_PROGRESS
+        assert world.joined(world.join(leader)).generation_id == 2
+        token = world.sync(leader, 2, {leader: b"new"})
         world.commit()
-        assert world.state() is GroupState.PREPARING_REBALANCE
+        assert world.state() is GroupState.COMPLETING_REBALANCE
+        world.commit()
+        assert world.synced(token).assignment == b"new"
 
     def test_a_leader_that_syncs_again_does_not_write_again(self) -> None:
         world, leader, _ = completing()
