@@ -47,6 +47,7 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "producers",
+        "recovery_bytes_cut",
         "recovery_notes",
         "recovery_point",
         "segments",
@@ -83,6 +84,7 @@ class Log:
         self.high_watermark = loaded.log_start_offset
         self.recovery_point = min(recovery_point, loaded.log_end_offset)
         self.recovery_notes: list[str] = loaded.notes
+        self.recovery_bytes_cut = loaded.bytes_cut
         # Cuts so far: a flush that began before one says nothing about what was written after it.
         self.truncations = 0
         self.doomed: deque[retention.DoomedSegment] = deque()
@@ -144,10 +146,9 @@ class Log:
             rng,
         )
         log._metadata_written = known_id is not None
-        if loaded.created:
+        if loaded.created or not clean_shutdown:
+            # Names made now, or by a process that did not live to sync them.
             log._entries_dirty += [log.directory.path, path]
-        elif not clean_shutdown:
-            log._entries_dirty.append(path)
         log_producers.load(log, now_ms)
         log.update_high_watermark(high_watermark)
         return log
@@ -200,6 +201,13 @@ class Log:
             return False
         self.directory.check()
         self.raise_log_start_offset(offset)
+        if self.directory.checkpoint_log_start_offsets is not None:
+            # Before the client hears of it: a crash must not bring the records back.
+            try:
+                self.directory.checkpoint_log_start_offsets()
+            except DiskError as error:
+                self.directory.fail(error)
+                raise
         return True
 
     # -- appending

@@ -42,6 +42,7 @@ class LoadedLog:
     log_start_offset: int
     log_end_offset: int
     created: bool
+    bytes_cut: int
     notes: list[str] = field(default_factory=list)
 
 
@@ -62,7 +63,7 @@ def load(
     notes: list[str] = []
     names = _tidy(disk, directory, notes)
     loader = _Loader(disk, directory, recovery_point, clean_shutdown, index_interval, now_ms, notes)
-    loader.load_segments(names)
+    loader.load_segments(names, log_start_offset)
     start = max(log_start_offset, loader.segments[0].base_offset) if len(loader.segments) else log_start_offset
     if loader.log_end_offset < start and len(loader.segments):
         notes.append(f"the log ends at {loader.log_end_offset}, before its start offset {start}: it starts anew there")
@@ -73,7 +74,7 @@ def load(
         loader.log_end_offset = start
     loader.epochs.truncate_from_end(loader.log_end_offset)
     loader.epochs.truncate_from_start(start)
-    return LoadedLog(loader.segments, loader.epochs, start, loader.log_end_offset, created, notes)
+    return LoadedLog(loader.segments, loader.epochs, start, loader.log_end_offset, created, loader.bytes_cut, notes)
 
 
 def _tidy(disk: Disk, directory: str, notes: list[str]) -> dict[str, int]:
@@ -139,10 +140,11 @@ class _Loader:
         self.notes = notes
         self.segments = Segments()
         self.log_end_offset = 0
+        self.bytes_cut = 0
         path = f"{directory}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
         self.epochs = EpochCache(checkpoints.read_epochs(disk, path))
 
-    def load_segments(self, names: dict[str, int]) -> None:
+    def load_segments(self, names: dict[str, int], log_start_offset: int) -> None:
         bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX))
         stems = {f"{base:020d}" for base in bases}
         for name in names:
@@ -152,6 +154,10 @@ class _Loader:
             stem = f"{base:020d}"
             self.segments.add(self._open(base, names, stem))
         if not bases:
+            if self.recovery_point > log_start_offset:
+                raise CorruptSegment(
+                    f"{self.directory} is empty, but had been flushed up to offset {self.recovery_point}"
+                )
             return
         unflushed = [] if self.clean_shutdown else self.segments.from_offset(self.recovery_point)
         doubted = {segment.base_offset for segment in unflushed}
@@ -229,6 +235,7 @@ class _Loader:
                     f"{segment.path} lies below the recovery point {self.recovery_point}, but {reason}"
                 )
             self.notes.append(f"removed {segment.path} ({segment.size} bytes): {reason}")
+            self.bytes_cut += segment.size
             self.drop(segment)
 
     def drop(self, segment: Segment) -> None:
@@ -284,5 +291,6 @@ class _Loader:
                 f"{self.recovery_point}"
             )
         segment.cut(position)
+        self.bytes_cut += file_end - position
         self.notes.append(f"cut {file_end - position} bytes from {segment.path} at offset {next_offset}: {problem}")
         return next_offset, True

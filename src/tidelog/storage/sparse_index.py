@@ -133,7 +133,7 @@ class SparseIndex(ABC):
         return [self._open()]
 
     def retire(self) -> None:
-        """The segment will not grow: entries go to the file (which is made even if there are none) and out of memory."""
+        """The segment will not grow: entries go to the file, made even if there are none, and out of memory."""
         self.flush()
         if not self.entries:
             self._changed |= self._file is None

@@ -1,0 +1,267 @@
+"""Every log of a node, over its log directories.
+
+The order of a life: `open` (locks), `load` (recovers every log; the clean-shutdown markers are then gone), work,
+`close_cleanly` (flush all, checkpoint all, and only then the markers). A directory that fails takes its own logs
+offline and no others (C10).
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from uuid import UUID
+
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.config.topic import TopicConfig
+from tidelog.core.events import EventSink, LogDirectoryOffline, LogRecovered
+from tidelog.core.ids import METADATA_TOPIC, TopicPartition, random_uuid
+from tidelog.storage.checkpoints import CorruptCheckpoint
+from tidelog.storage.directory import LogDirectory
+from tidelog.storage.log import Log
+from tidelog.storage.log_names import DELETE_SUFFIX, STRAY_SUFFIX, set_aside_name
+from tidelog.storage.managed_directory import ManagedDirectory
+from tidelog.storage.ports import Disk, DiskError
+
+
+class LogManager:
+    """Invariant: a partition has one log, in one directory."""
+
+    def __init__(
+        self, disk: Disk, config: NodeConfig, rng: random.Random, *, on_event: EventSink = lambda event: None
+    ) -> None:
+        self._disk = disk
+        self._config = config
+        self._rng = rng
+        self._on_event = on_event
+        self._directories = {path: ManagedDirectory(disk, path) for path in dict.fromkeys(config.log_dirs)}
+        self._homes: dict[TopicPartition, ManagedDirectory] = {}
+        # Directories of deleted partitions -> when their files may go (None: not yet decided).
+        self._doomed: dict[str, int | None] = {}
+        # Told once for each directory that goes offline.
+        self.on_directory_offline: Callable[[LogDirectory, DiskError], None] = lambda directory, error: None
+        for directory in self._directories.values():
+            directory.health.on_failure = self._directory_failed
+
+    # -- directories
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        return tuple(self._directories)
+
+    def is_online(self, path: str) -> bool:
+        return self._directories[path].online
+
+    def health(self, path: str) -> LogDirectory:
+        """The state that logs of this directory share (the metadata log may live in it, too)."""
+        return self._directories[path].health
+
+    def directory_of(self, log_path: str) -> str:
+        """The log directory in which a log's own directory lies."""
+        return log_path.rpartition("/")[0]
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Total and free bytes of the file system below a directory."""
+        return self._disk.total_bytes(path), self._disk.free_bytes(path)
+
+    def fail_directory(self, path: str, error: DiskError) -> None:
+        """Takes a directory offline; nothing in it is written again before a restart."""
+        self._directories[path].health.fail(error)
+
+    def _directory_failed(self, health: LogDirectory, error: DiskError) -> None:
+        self._on_event(LogDirectoryOffline(directory=health.path, reason=str(error)))
+        self.on_directory_offline(health, error)
+
+    def _online(self) -> list[ManagedDirectory]:
+        return [directory for directory in self._directories.values() if directory.online]
+
+    # -- starting
+
+    def open(self) -> None:
+        """Locks every directory. AlreadyLocked and NewerFormat end the start; a broken disk only its directory."""
+        for directory in self._directories.values():
+            with directory.contained():
+                directory.open()
+        if not self._online():
+            raise next(iter(self._directories.values())).health.failure or AssertionError("no log directory")
+
+    def load(self, config_of: Callable[[str], TopicConfig], now_ms: int) -> None:
+        """Opens every log found; `config_of` gives a topic's config. Afterwards appends may begin."""
+        for directory in self._online():
+            with directory.contained():
+                for partition in list(directory.partitions()):
+                    if partition.topic != METADATA_TOPIC:
+                        self._load_one(directory, partition, config_of(partition.topic), now_ms)
+                self._doomed.update(dict.fromkeys(directory.doomed()))
+                directory.remove_marker()
+
+    def _load_one(
+        self, directory: ManagedDirectory, partition: TopicPartition, config: TopicConfig, now_ms: int
+    ) -> None:
+        if partition in self._homes:
+            raise CorruptCheckpoint(directory.path, f"{partition} is in {self._homes[partition].path} as well")
+        log = self._open_log(directory, partition, None, config, now_ms)
+        if log.recovery_notes:
+            self._on_event(
+                LogRecovered(
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    log_start_offset=log.log_start_offset,
+                    log_end_offset=log.log_end_offset,
+                    bytes_cut=log.recovery_bytes_cut,
+                    reason="; ".join(log.recovery_notes),
+                )
+            )
+
+    def _open_log(
+        self,
+        directory: ManagedDirectory,
+        partition: TopicPartition,
+        topic_id: UUID | None,
+        config: TopicConfig,
+        now_ms: int,
+    ) -> Log:
+        recovery_point, log_start_offset, high_watermark = directory.remembered(partition)
+        log = Log.open(
+            self._disk,
+            f"{directory.path}/{partition}",
+            partition,
+            config,
+            topic_id=topic_id,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            high_watermark=high_watermark,
+            clean_shutdown=directory.clean_epoch is not None,
+            now_ms=now_ms,
+            directory=directory.health,
+            rng=self._rng,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
+        directory.logs[partition] = log
+        self._homes[partition] = directory
+        return log
+
+    @property
+    def clean_shutdown_epoch(self) -> int | None:
+        """The broker epoch of the last shutdown, if every directory says it was clean and in the same epoch (C5)."""
+        epochs = {directory.clean_epoch for directory in self._directories.values()}
+        return epochs.pop() if len(epochs) == 1 else None
+
+    # -- logs
+
+    def __iter__(self) -> Iterator[Log]:
+        for directory in self._online():
+            yield from directory.logs.values()
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        directory = self._homes.get(partition)
+        return directory.logs.get(partition) if directory is not None else None
+
+    def get_or_create(
+        self,
+        partition: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
+        now_ms: int,
+        *,
+        is_new: bool = False,
+    ) -> Log:
+        """The partition's log; a new one goes where the fewest are.
+
+        While a directory is offline a log not found elsewhere may be in there, and is not made a second time unless
+        the caller knows that the partition `is_new`.
+        """
+        home = self._homes.get(partition)
+        if home is not None:
+            home.health.check()
+            log = home.logs[partition]
+            if log.topic_id is None:
+                log.topic_id = topic_id
+            if log.topic_id == topic_id:
+                log.config = config
+                return log
+            # A topic deleted and made again while we were down. Its records are not ours to delete: they are set aside.
+            self._set_aside(partition, STRAY_SUFFIX)
+        if not is_new:
+            for directory in self._directories.values():
+                directory.health.check()
+        directory = min(self._online(), key=lambda candidate: len(candidate.logs))
+        with directory.failing():
+            directory.forget(partition)
+            return self._open_log(directory, partition, topic_id, config, now_ms)
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Out of sight at once, by a durable rename; the files go after `file.delete.delay.ms` (`remove_deleted`)."""
+        home = self._homes.get(partition)
+        if home is None:
+            return
+        home.health.check()
+        self._doomed[self._set_aside(partition, DELETE_SUFFIX)] = None
+
+    def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
+        directory = self._homes.pop(partition)
+        log = directory.logs.pop(partition)
+        log.close_files()
+        target = f"{directory.path}/{set_aside_name(partition, random_uuid(self._rng).hex, suffix)}"
+        with directory.failing():
+            self._disk.rename(log.dir, target)
+        return target
+
+    # -- passes, called by the shell's timers
+
+    def logs_to_flush(self, now_ms: int) -> list[Log]:
+        """For each: `begin_flush`, `FlushTask.run` away from the event loop, `complete_flush`."""
+        return [log for log in self if log.needs_flush(now_ms)]
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention over all logs; how many segments went."""
+        deleted = 0
+        for log in list(self):
+            with suppress(DiskError):  # the log has taken its directory offline, and said so
+                deleted += log.delete_old_segments(now_ms)
+        return deleted
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return sum(log.producers.remove_expired(now_ms) for log in self)
+
+    def deleted_due(self, now_ms: int) -> list[str]:
+        """Directories of deleted partitions whose time has come; the caller removes them (`Disk.remove_tree`)."""
+        due = [path for path, at in self._doomed.items() if at is not None and at <= now_ms]
+        for path, at in self._doomed.items():
+            if at is None:
+                self._doomed[path] = now_ms + self._config.log_segment_delete_delay_ms
+        for path in due:
+            del self._doomed[path]
+        return due
+
+    def checkpoint_recovery_points(self) -> None:
+        self._each(ManagedDirectory.checkpoint_recovery_points)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """W4: after a crash the file is a lower bound."""
+        self._each(ManagedDirectory.checkpoint_high_watermarks)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        self._each(ManagedDirectory.checkpoint_log_start_offsets)
+
+    def _each(self, action: Callable[[ManagedDirectory], None]) -> None:
+        for directory in self._online():
+            with directory.contained():
+                action(directory)
+
+    # -- stopping
+
+    def close_cleanly(self, broker_epoch: int, now_ms: int) -> None:
+        """Flushes, checkpoints, and then says so; a directory that fails meanwhile gets no marker."""
+        for directory in self._online():
+            with directory.contained():
+                for log in directory.logs.values():
+                    log.close(now_ms)
+                directory.checkpoint_recovery_points()
+                directory.checkpoint_log_start_offsets()
+                directory.checkpoint_high_watermarks()
+                directory.write_marker(broker_epoch)
+        self.release()
+
+    def release(self) -> None:
+        """Gives the locks back without a word about how it ended."""
+        for directory in self._directories.values():
+            directory.release()
