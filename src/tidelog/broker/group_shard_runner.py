@@ -83,8 +83,9 @@ class ShardRunner:
         token = self._next_token
         self._next_token += 1
         future: asyncio.Future[Any] = self._ports.loop.create_future()
+        decision = decide(self._shard, token, self._now_ms())
         self._waiting[token] = future
-        self.execute(decide(self._shard, token, self._now_ms()))
+        self.execute(decision)
         return future
 
     def run(self, decide: Callable[[GroupShard, int], Decision]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tidelog.coordinator.effects import Caller, StaticMemberStored, Turn
 from tidelog.coordinator.group import Group, GroupState
 from tidelog.coordinator.member import Member, Protocols
+from tidelog.coordinator.offsets_records import fits
 from tidelog.coordinator.rebalance import (
     answer_join,
     answer_sync,
@@ -39,6 +40,10 @@ def join_group(state: CoordinatorState, turn: Turn, request: JoinGroupRequest, c
         return
     if not (config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms):
         turn.respond(caller.token, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+        return
+    names = (protocol.name for protocol in request.protocols)
+    if not fits(request.group_id, request.group_instance_id, request.protocol_type, *names):
+        turn.respond(caller.token, join_error(request.member_id, ErrorCode.INVALID_REQUEST))
         return
     group = state.groups.get(request.group_id)
     if group is None:

@@ -10,6 +10,7 @@ from tidelog.coordinator.effects import Caller, GroupDeleted, Turn
 from tidelog.coordinator.group import Group, GroupState
 from tidelog.coordinator.offsets_records import (
     OffsetCommitValue,
+    fits,
     group_tombstone,
     offset_record,
     offset_tombstone,
@@ -72,6 +73,8 @@ def offset_commit(state: CoordinatorState, turn: Turn, request: OffsetCommitRequ
 
 def _commit_error(group: Group | None, request: OffsetCommitRequest, caller: Caller) -> ErrorCode:
     generation = request.generation_id_or_member_epoch
+    if not fits(request.group_id):
+        return ErrorCode.INVALID_GROUP_ID
     if group is None:
         # A consumer without group management, or an administrator: its first commit makes the group.
         if generation < 0:

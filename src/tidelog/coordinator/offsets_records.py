@@ -25,6 +25,8 @@ OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 GROUP_VALUE_VERSION: Final = 3
 HIGHEST_VALUE_VERSION: Final = 4
+# Keys and group values have strings with 16-bit lengths; requests with compact strings could carry longer ones.
+MAX_STRING_BYTES: Final = 2**15 - 1
 
 
 @message(versions="0-1", flexible="none")
@@ -96,6 +98,11 @@ class UnknownRecord:
     """A kind of record that a newer broker writes (KIP-848 groups start at 3)."""
 
     kind: int
+
+
+def fits(*texts: str | None) -> bool:
+    """Whether these can be written into a record at all."""
+    return all(text is None or len(text.encode()) <= MAX_STRING_BYTES for text in texts)
 
 
 def _versioned(version: int, value: object) -> bytes:

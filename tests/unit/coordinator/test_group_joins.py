@@ -43,6 +43,7 @@ REFUSALS: dict[str, tuple[Callable[[], E], E]] = {
     "no group id": (lambda: GroupWorld().join_error(group=""), E.INVALID_GROUP_ID),
     "session too short": (lambda: GroupWorld().join_error(session_ms=5_999), E.INVALID_SESSION_TIMEOUT),
     "session too long": (lambda: GroupWorld().join_error(session_ms=1_800_001), E.INVALID_SESSION_TIMEOUT),
+    "a name no record can hold": (lambda: GroupWorld().join_error(instance="ü" * 16_384), E.INVALID_REQUEST),
     "id of no group": (lambda: GroupWorld().join_error("made-up"), E.UNKNOWN_MEMBER_ID),
     "id of no member": (lambda: in_state(GroupState.STABLE)[0].join_error("made-up"), E.UNKNOWN_MEMBER_ID),
     "no id yet": (lambda: GroupWorld().join_error(version=4), E.MEMBER_ID_REQUIRED),

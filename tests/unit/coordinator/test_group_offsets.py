@@ -73,6 +73,7 @@ class TestCommit:
         assert error(member_id=leader) is E.ILLEGAL_GENERATION
         assert error(group="other", member_id="m", generation=1, version=9) is E.GROUP_ID_NOT_FOUND
         assert error(group="other", member_id="m", generation=1, version=8) is E.ILLEGAL_GENERATION
+        assert error(group="x" * 32_768) is E.INVALID_GROUP_ID
         assert error(metadata="x" * 4_097, member_id=leader, generation=1) is E.OFFSET_METADATA_TOO_LARGE
         assert error(metadata="x" * 4_096, member_id=leader, generation=1) is E.NONE
         assert error(metadata=None, member_id=leader, generation=1) is E.NONE
