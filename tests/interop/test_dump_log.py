@@ -4,6 +4,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,20 @@ from tests.interop.tools import clean
 GROUP = "dumped-group"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PER_CODEC = 1500
+PER_BATCH = 100
 BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .*compresscodec: (\w+) crc: \d+ isvalid: true")
+FIRST_OFFSET = re.compile(r"Non-consecutive offsets in .*/(?P<base>\d+)\.log\n  -1 is followed by (?P<offset>\d+)\n")
 PRODUCER = re.compile(r"producerId: (\d+) producerEpoch: 0 .*lastSequence: (\d+)")
 RECORD = re.compile(r"\| offset: (\d+) CreateTime: (\d+) keySize: (-?\d+) valueSize: (-?\d+) .*")
 
 
 def dump(files: list[Path], *args: str) -> Ran:
     assert files
-    return clean(run_tool("kafka-dump-log", "--files", ",".join(map(str, files)), *args))
+    ran = run_tool("kafka-dump-log", "--files", ",".join(map(str, files)), *args)
+    first = FIRST_OFFSET.fullmatch(ran.stderr)
+    if first and int(first.group("base")) == int(first.group("offset")):
+        ran = replace(ran, stderr="")
+    return clean(ran)
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +55,15 @@ def write(node: Target) -> None:
     admin.create_topic("gone", partitions=2)
     for codec in CODECS:
         producer = client.producer(node.bootstrap, ProducerOptions(codec=codec, idempotent=True))
-        values = [b"tide %d " % n + rng.randbytes(150).hex().encode() for n in range(PER_CODEC)]
-        wait_stored(
-            [
-                producer.send("dumped", value, key=b"%d" % n, partition=0, headers=(("codec", b"x"),))
-                for n, value in enumerate(values)
-            ]
-        )
+        for wave in range(0, PER_CODEC, PER_BATCH):
+            numbers = range(wave, wave + PER_BATCH)
+            values = [b"tide %d " % n + rng.randbytes(150).hex().encode() for n in numbers]
+            wait_stored(
+                [
+                    producer.send("dumped", value, key=b"%d" % n, partition=0, headers=(("codec", b"x"),))
+                    for n, value in zip(numbers, values, strict=True)
+                ]
+            )
         producer.close()
     member = Member(KafkaPython(), node.bootstrap, ConsumerOptions(group=GROUP), ("dumped",))
     wait_until(lambda: member.assigned, "the member has its partition")
@@ -69,7 +78,8 @@ def write(node: Target) -> None:
 def test_segments(disk: Path) -> None:
     segments = sorted((disk / "dumped-0").glob("*.log"))
     assert len(segments) > 1, "nothing was rolled"
-    text = dump(segments, "--deep-iteration", "--print-data-log").stdout
+    # One file at a time: of one that does not begin at 0, the tool says that its first offset follows -1.
+    text = "".join(dump([segment], "--deep-iteration", "--print-data-log").stdout for segment in segments)
     records = RECORD.findall(text)
     assert [int(offset) for offset, *_ in records] == list(range(PER_CODEC * len(CODECS)))
     batches = BATCH.findall(text)
@@ -85,7 +95,7 @@ def test_indexes(disk: Path) -> None:
     times = sorted(folder.glob("*.timeindex"))
     assert len(indexes) == len(times) == len(list(folder.glob("*.log")))
     text = dump(indexes + times, "--index-sanity-check").stdout
-    assert text.count("passed sanity check") == len(indexes + times)
+    assert len(re.findall("passed sanity check|is empty", text)) == len(indexes + times)
     verified = dump(indexes + times, "--verify-index-only").stdout
     assert verified.count("Dumping") == len(indexes + times)
     shown = dump(indexes).stdout
@@ -113,8 +123,8 @@ def test_the_offsets_topic(disk: Path) -> None:
     commits = [value["data"] for key, value in found if key["data"].get("topic") == "dumped" and value is not None]
     assert [(commit["offset"], commit["metadata"]) for commit in commits] == [(42, "dumped metadata")]
     groups = [value["data"] for key, value in found if key["type"] == "2" and key["data"]["group"] == GROUP and value]
-    assert groups[0]["protocolType"] == "consumer"
     stable = next(group for group in groups if group["members"])
+    assert (stable["protocolType"], stable["protocol"]) == ("consumer", "range")
     assert stable["members"][0]["subscription"]["topics"] == ["dumped"]
     assert stable["members"][0]["assignment"]["assignedPartitions"] == [{"topic": "dumped", "partitions": [0]}]
     assert groups[-1]["members"] == []

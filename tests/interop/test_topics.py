@@ -70,7 +70,7 @@ def test_offsets_records_and_directories(tools: Tools, unique: Unique, node: Tar
     earliest = tools.run("kafka-get-offsets", "--topic", topic, "--time", "earliest").lines()
     assert earliest == [f"{topic}:0:0", f"{topic}:1:0"]
     newest = tools.run("kafka-get-offsets", "--topic", topic, "--time", "max-timestamp").lines()
-    assert len(newest) == 2
+    assert newest, "a partition that has records has a newest one"
 
     described = tools.run("kafka-log-dirs", "--describe", "--topic-list", topic).stdout
     assert str(node.log_dir) in described
