@@ -1,0 +1,100 @@
+"""How a request as a whole is refused: every API has its own place for an error."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidelog.wire.errors import ApiError
+from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from tidelog.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from tidelog.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from tidelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from tidelog.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from tidelog.wire.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+
+def error_response(request: Any, error: ApiError) -> Any:
+    """The response that says `error` of everything the request asked for."""
+    return _FAILURES[type(request)](request, error)
+
+
+def _create_topics(request: CreateTopicsRequest, error: ApiError) -> CreateTopicsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=name, error_code=error.code, error_message=error.message) for name in names]
+    )
+
+
+def _delete_topics(request: DeleteTopicsRequest, error: ApiError) -> DeleteTopicsResponse:
+    by_name = [DeletableTopicResult(name=name) for name in request.topic_names]
+    by_state = [DeletableTopicResult(name=state.name, topic_id=state.topic_id) for state in request.topics]
+    for result in (*by_name, *by_state):
+        result.error_code, result.error_message = error.code, error.message
+    return DeleteTopicsResponse(responses=[*by_name, *by_state])
+
+
+def _create_partitions(request: CreatePartitionsRequest, error: ApiError) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message) for name in names
+        ]
+    )
+
+
+def _alter_configs(request: IncrementalAlterConfigsRequest, error: ApiError) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def _update_features(request: UpdateFeaturesRequest, error: ApiError) -> UpdateFeaturesResponse:
+    results = [
+        UpdatableFeatureResult(feature=each.feature, error_code=error.code, error_message=error.message)
+        for each in request.feature_updates
+    ]
+    return UpdateFeaturesResponse(error_code=error.code, error_message=error.message, results=results)
+
+
+def _unregister(request: UnregisterBrokerRequest, error: ApiError) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+
+
+def _plain(response: Callable[..., Any]) -> Callable[[Any, ApiError], Any]:
+    """Responses with one error code and no message."""
+    return lambda _, error: response(error_code=error.code)
+
+
+_FAILURES: Final[dict[type, Callable[[Any, ApiError], Any]]] = {
+    CreateTopicsRequest: _create_topics,
+    DeleteTopicsRequest: _delete_topics,
+    CreatePartitionsRequest: _create_partitions,
+    IncrementalAlterConfigsRequest: _alter_configs,
+    UpdateFeaturesRequest: _update_features,
+    UnregisterBrokerRequest: _unregister,
+    BrokerRegistrationRequest: _plain(BrokerRegistrationResponse),
+    BrokerHeartbeatRequest: _plain(BrokerHeartbeatResponse),
+    AllocateProducerIdsRequest: _plain(AllocateProducerIdsResponse),
+}

@@ -1,0 +1,73 @@
+"""UpdateFeatures: raising and lowering finalized feature levels."""
+
+from enum import IntEnum
+
+from tidelog.controller.decision import Decision, Situation
+from tidelog.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from tidelog.metadata.image import ClusterImage
+from tidelog.metadata.records import FeatureLevelRecord
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+
+class UpgradeType(IntEnum):
+    """How far an update may go."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(situation: Situation, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
+    """All updates of a request or none: the first that fails fails the request."""
+    for update in request.feature_updates:
+        _check(situation.image, update)
+    records = [
+        FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
+        for update in request.feature_updates
+        if situation.image.features.get(update.feature, 0) != update.max_version_level
+    ]
+    results = [UpdatableFeatureResult(feature=each.feature, error_message=None) for each in request.feature_updates]
+    return Decision(
+        response=UpdateFeaturesResponse(error_message=None, results=results),
+        records=[] if request.validate_only else records,
+    )
+
+
+def _check(image: ClusterImage, update: FeatureUpdateKey) -> None:
+    name, level = update.feature, update.max_version_level
+    if name == KRAFT_VERSION:
+        raise _refused(name, "the quorum does not change its own version")
+    supported = SUPPORTED_FEATURES.get(name)
+    if supported is None:
+        raise _refused(name, "no such feature")
+    if level < 0 or (level == 0 and name == METADATA_VERSION):
+        raise _refused(name, f"{level} is not a level it can have")
+    if level and not supported.min <= level <= supported.max:
+        raise _refused(name, f"level {level} is not between {supported.min} and {supported.max}")
+    for broker in image.brokers.values():
+        low, high = broker.supported_features.get(name, (0, 0))
+        if level and not low <= level <= high:
+            raise _refused(name, f"broker {broker.broker_id} supports levels {low} to {high}")
+    current = image.features.get(name, 0)
+    if level < current:
+        _check_downgrade(update, current)
+
+
+def _check_downgrade(update: FeatureUpdateKey, current: int) -> None:
+    if update.allow_downgrade or update.upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
+        return
+    if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE and update.feature != METADATA_VERSION:
+        return
+    raise _refused(
+        update.feature, f"it is at {current}, and lowering it may lose metadata: it must be asked for as such"
+    )
+
+
+def _refused(name: str, reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update of feature {name}: {reason}.")
