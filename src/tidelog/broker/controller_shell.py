@@ -17,8 +17,9 @@ from tidelog.controller.decision import Decision
 from tidelog.controller.failures import error_response
 from tidelog.core.events import Event, EventSink
 from tidelog.core.ports import Offload, WallClock
+from tidelog.metadata.compare import compare
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import ClusterImage, Provenance
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance
 from tidelog.metadata.loader import MetadataLoader
 from tidelog.metadata.records import MetadataRecord, frame, unframe
 from tidelog.metadata.snapshot import image_records
@@ -28,7 +29,7 @@ from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ApiError, ErrorCode
 
-# Called after each committed batch, in order, before the request that caused it is answered.
+# Called after each committed batch, in order, before the request that caused it is answered. What it raises is fatal.
 MetadataListener = Callable[[ClusterImage, MetadataDelta], None]
 
 # A decision that need not be one batch is cut into batches of this many records.
@@ -90,14 +91,19 @@ class ControllerShell:
     def image(self) -> ClusterImage:
         return self._loader.image
 
-    def add_listener(self, listener: MetadataListener) -> None:
-        """It hears of every batch from now on; what is already committed it reads from `image`."""
+    def subscribe(self, listener: MetadataListener) -> None:
+        """It hears of what is committed so far, at once, and then of every batch."""
         self._listeners.append(listener)
+        if self.image is not EMPTY_IMAGE:
+            listener(self.image, compare(EMPTY_IMAGE, self.image))
 
     # --- life ---
 
     async def start(self, bootstrap: Sequence[MetadataRecord]) -> None:
-        """Elects, replays what is committed, and activates the controller. QuorumError or DiskError: do not serve."""
+        """Elects, replays what is committed, and activates the controller. QuorumError or DiskError: do not serve.
+
+        `bootstrap` are the first records of a new cluster.
+        """
         now_ms = self._wall_clock.now_ms()
         self._quorum.start_election(now_ms)
         await self._flush()
@@ -121,9 +127,8 @@ class ControllerShell:
         loaded = self._quorum.load_snapshot()
         if loaded is not None:
             start = loaded.snapshot.end_offset
-            provenance = Provenance(start - 1, loaded.snapshot.epoch, loaded.last_contained_timestamp)
-            delta = self._loader.load_snapshot((unframe(value) for value in loaded.values), provenance)
-            self._publish(delta)
+            at = Provenance(start - 1, loaded.snapshot.epoch, loaded.last_contained_timestamp)
+            self._publish(self._loader.load_snapshot((unframe(value) for value in loaded.values), at))
         # Many batches at once: a long history must not cost an image and a delta for each of them.
         records: list[MetadataRecord] = []
         provenance: Provenance | None = None
