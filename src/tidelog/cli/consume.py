@@ -2,6 +2,7 @@
 
 import base64
 import json
+import select
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -199,7 +200,16 @@ class _Printer:
             sys.stdout.buffer.write(out)
             sys.stdout.buffer.flush()
             self.count += len(records)
+        elif self._reader_is_gone():
+            raise BrokenPipeError
         return records
+
+    @staticmethod
+    def _reader_is_gone() -> bool:
+        """Whether our reader (`head`) has left: without new records no write would ever tell us."""
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
 
     def _line(self, consumed: "Consumed") -> bytes:
         record = consumed.record

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidelog.cli.output import CommandFailed
+from tidelog.cli.output import CommandFailed, bad_usage
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -14,12 +14,18 @@ T = TypeVar("T")
 
 def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, retry_timeout_s: float = 30.0) -> T:
     """Connects, does the work, disconnects."""
+    from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.errors import ClientError
     from tidelog.wire.errors import ApiError, WireError
 
+    try:
+        addresses = parse_bootstrap(bootstrap)
+    except ClientError as error:
+        raise bad_usage(f"--bootstrap: {error}") from error
+
     async def session() -> T:
-        async with Client(bootstrap, retry_timeout_s=retry_timeout_s) as client:
+        async with Client(addresses, retry_timeout_s=retry_timeout_s) as client:
             return await work(client)
 
     try:

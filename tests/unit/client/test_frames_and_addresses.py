@@ -1,0 +1,79 @@
+"""Frames out of a stream, addresses out of a string, partitions out of a key."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.partitioner.default import murmur2 as foreign_murmur2  # another implementation to agree with
+
+from tidelog.client.addresses import Address, parse_bootstrap
+from tidelog.client.errors import ClientError
+from tidelog.client.frames import FrameReader
+from tidelog.client.group_member import assign_range
+from tidelog.client.partitioner import murmur2, partition_for_key
+from tidelog.core.ids import TopicPartition
+from tidelog.wire.errors import WireError
+
+MIB = 1024 * 1024
+
+
+def feed(reader: FrameReader, stream: bytes, rng: random.Random) -> None:
+    position = 0
+    while position < len(stream):
+        buffer = reader.buffer()
+        count = min(rng.randint(1, len(buffer)), len(stream) - position)
+        buffer[:count] = stream[position : position + count]
+        reader.advance(count)
+        position += count
+
+
+@given(st.lists(st.integers(1, 200_000), max_size=8), st.randoms(use_true_random=False))
+def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(sizes: list[int], rng: random.Random) -> None:
+    frames = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    seen: list[bytes] = []
+    views: list[memoryview] = []
+
+    def on_frame(frame: memoryview) -> None:
+        seen.append(bytes(frame))
+        views.append(frame)
+
+    reader = FrameReader(MIB, on_frame)
+    feed(reader, b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames), rng)
+    assert seen == frames
+    # What was handed on is not written to again.
+    assert [bytes(view) for view in views] == frames
+
+
+@pytest.mark.parametrize("size", [0, -1, MIB + 1, 0x48545450])
+def test_a_length_no_frame_may_have_is_refused_before_anything_is_allocated(size: int) -> None:
+    reader = FrameReader(MIB, lambda frame: None)
+    with pytest.raises(WireError, match="frame of"):
+        feed(reader, size.to_bytes(4, "big", signed=True), random.Random(0))
+
+
+def test_bootstrap_addresses() -> None:
+    assert parse_bootstrap("a:1, [::1]:2,a:1,") == (Address("a", 1), Address("::1", 2))
+    assert [str(address) for address in parse_bootstrap("[::1]:2,b:3")] == ["[::1]:2", "b:3"]
+
+
+@pytest.mark.parametrize("text", ["", ",", "host", "host:", ":1", "host:x", "host:0", "host:65536", "::1:9092", "[]:1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ClientError):
+        parse_bootstrap(text)
+
+
+@given(st.binary(max_size=64))
+def test_keys_hash_as_other_clients_hash_them(key: bytes) -> None:
+    assert murmur2(key) & 0x7FFFFFFF == foreign_murmur2(key) & 0x7FFFFFFF
+    assert 0 <= partition_for_key(key, 7) < 7
+
+
+def test_range_assignment() -> None:
+    members = {"b": ["t"], "a": ["t", "u"], "c": ["t"]}
+    assert assign_range(members, {"t": 4, "u": 1}) == {
+        "a": [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)],
+        "b": [TopicPartition("t", 2)],
+        "c": [TopicPartition("t", 3)],
+    }
+    assert assign_range({"a": ["t"]}, {"t": 0, "nobody-reads": 3}) == {"a": []}

@@ -1,0 +1,239 @@
+"""The supervisor against nodes that do as they are told."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.cluster import fake_cluster
+
+from tidelog.cluster import plan
+from tidelog.cluster.errors import BadRequest, ClusterError
+from tidelog.cluster.layout import ClusterDir
+from tidelog.cluster.states import NodeState
+from tidelog.cluster.supervisor import NodeEvent, Supervisor
+
+
+@pytest.fixture
+def many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor is written for any number; this version of the product is not."""
+    monkeypatch.setattr(plan, "BROKERS_AT_MOST", 5)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def is_empty(directory: Path) -> bool:
+    return not list(directory.iterdir())
+
+
+def state_of(pid: int) -> str:
+    """The kernel's letter for a process: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def pid_of(supervisor: Supervisor, node: int = 1) -> int:
+    pid = supervisor.node(node).status().pid
+    assert pid is not None
+    return pid
+
+
+async def test_a_cluster_starts_stops_and_goes_on_with_the_same_ports_and_id(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data") as first:
+        layout = first.layout
+        assert [node.state for node in first.status()] == ["running"]
+        assert await first.stop_all() == []
+        assert [node.state for node in first.status()] == ["stopped"]
+    async with fake_cluster.running(tmp_path / "data") as second:
+        assert second.layout == layout
+
+
+async def test_kill_start_and_orderly_stop(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data") as supervisor:
+        killed = pid_of(supervisor)
+        await supervisor.kill(1)
+        assert not alive(killed)
+        assert supervisor.node(1).state is NodeState.KILLED
+        assert supervisor.node(1).exit_status == -signal.SIGKILL
+        with pytest.raises(ClusterError, match="node 1 is killed"):
+            await supervisor.kill(1)
+        await supervisor.start(1)
+        assert pid_of(supervisor) != killed
+        with pytest.raises(ClusterError, match="running already"):
+            await supervisor.start(1)
+        await supervisor.stop(1)
+        assert supervisor.node(1).exit_status == 0
+
+
+async def test_a_paused_node_is_stopped_by_the_kernel_and_can_be_resumed_killed_and_ended(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data") as supervisor:
+        pid = pid_of(supervisor)
+        supervisor.pause(1)
+        assert state_of(pid) == "T"
+        with pytest.raises(ClusterError, match="paused"):
+            supervisor.pause(1)
+        supervisor.resume(1)
+        assert state_of(pid) != "T"
+        with pytest.raises(ClusterError, match="not paused"):
+            supervisor.resume(1)
+        supervisor.pause(1)
+        await supervisor.stop(1)
+        assert not alive(pid)
+        await supervisor.start(1)
+        supervisor.pause(1)
+        await supervisor.kill(1)
+
+
+async def test_a_crash_is_noticed_and_told(tmp_path: Path) -> None:
+    crashed = asyncio.Event()
+    events: list[NodeEvent] = []
+
+    def on_event(event: NodeEvent) -> None:
+        events.append(event)
+        if event.state is NodeState.CRASHED:
+            crashed.set()
+
+    async with fake_cluster.running(tmp_path / "data", on_event=on_event) as supervisor:
+        os.kill(pid_of(supervisor), signal.SIGSEGV)
+        await crashed.wait()
+        assert "ended by SIGSEGV" in events[-1].detail
+        assert supervisor.status()[0].state == "crashed"
+        await supervisor.start(1)
+
+
+async def test_a_node_that_does_not_come_up_is_told_with_its_last_words_and_status(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="exit status 2: tidelog: told to end") as caught:
+        async with fake_cluster.running(tmp_path / "data", settings={"fake.exit": "2"}):
+            pass
+    assert caught.value.status == 2
+
+
+async def test_a_node_deaf_to_sigterm_is_killed_in_the_end(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data", settings={"fake.deaf": "true"}) as supervisor:
+        with pytest.raises(ClusterError, match="was killed"):
+            await supervisor.stop(1, timeout_s=0.05)
+        assert supervisor.node(1).state is NodeState.KILLED
+
+
+async def test_a_port_in_use_is_told_before_anything_is_created(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ClusterError, match=f"port {port} is in use"):
+            async with fake_cluster.running(tmp_path / "data", port=port):
+                pass
+    assert is_empty(tmp_path)
+
+
+async def test_a_second_supervisor_is_refused(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data"):
+        with pytest.raises(ClusterError, match=f"running in .* already .*pid {os.getpid()}"):
+            async with fake_cluster.running(tmp_path / "data"):
+                pass
+
+
+async def test_a_node_directory_found_empty_later_is_refused(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data") as supervisor:
+        await supervisor.stop_all()
+    meta = ClusterDir(tmp_path / "data").log_dir(1) / "meta.properties"
+    meta.unlink()
+    with pytest.raises(ClusterError, match="missing or empty"):
+        async with fake_cluster.running(tmp_path / "data"):
+            pass
+    assert not meta.exists()
+
+
+async def test_node_directories_without_a_cluster_json_are_never_formatted(tmp_path: Path) -> None:
+    (tmp_path / "data" / "node-1").mkdir(parents=True)
+    with pytest.raises(ClusterError, match="refusing to guess"):
+        async with fake_cluster.running(tmp_path / "data"):
+            pass
+
+
+async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> None:
+    settings = {"fake.format.error": "the disk is made of cheese"}
+    with pytest.raises(ClusterError, match="formatting node 1 failed: tidelog: the disk is made of cheese"):
+        async with fake_cluster.running(tmp_path / "data", settings=settings):
+            pass
+    async with fake_cluster.running(tmp_path / "data"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"brokers": 3}, "comes with replication"),
+        ({"brokers": 0}, "at least one broker"),
+        ({"settings": {"listeners": "PLAINTEXT://0.0.0.0:1"}}, "set by the cluster itself"),
+        ({"port": 70000}, "between 1 and 65535"),
+    ],
+)
+async def test_requests_that_make_no_sense(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        async with fake_cluster.running(tmp_path / "data", **changes):
+            pass
+    assert is_empty(tmp_path)
+
+
+@pytest.mark.usefixtures("many_brokers")
+async def test_five_nodes_three_of_them_controllers(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data", brokers=5) as supervisor:
+        roles = {node.id: node.roles for node in supervisor.status()}
+        assert [node for node in roles if "controller" in roles[node]] == [1, 2, 3]
+        await supervisor.kill(2)
+        assert [node.state for node in supervisor.status()] == ["running", "killed", "running", "running", "running"]
+        await supervisor.start(2)
+        with pytest.raises(ClusterError, match="no node 6"):
+            await supervisor.kill(6)
+
+
+@pytest.mark.usefixtures("many_brokers")
+async def test_a_directory_keeps_its_number_of_brokers(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data", brokers=2):
+        pass
+    with pytest.raises(BadRequest, match="has 2 brokers, not 3"):
+        async with fake_cluster.running(tmp_path / "data", brokers=3):
+            pass
+    async with fake_cluster.running(tmp_path / "data") as supervisor:
+        assert len(supervisor.layout.nodes) == 2
+
+
+@pytest.mark.parametrize("use_pipe", [False, True])
+def test_nodes_end_when_their_supervisor_is_killed(tmp_path: Path, use_pipe: bool) -> None:
+    """By the kernel's signal, and by the pipe that stands in for it elsewhere."""
+    script = f"""
+import asyncio, sys
+from pathlib import Path
+from tidelog.cluster.process import NodeProcess
+async def main():
+    node = await NodeProcess.spawn(
+        [sys.executable, "-I", "-S", "-c", "import threading; threading.Event().wait()"],
+        Path({str(tmp_path / "console.log")!r}), dies_with_us=True, use_pipe={use_pipe},
+    )
+    print(node.pid, flush=True)
+    await node.wait()
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        node = int(supervisor.stdout.readline())
+        node_end = os.pidfd_open(node)
+        try:
+            assert alive(node)
+            supervisor.kill()
+            supervisor.wait()
+            # A pidfd becomes readable when its process ends: no polling.
+            assert select.select([node_end], [], [], 20)[0], "the node outlived its supervisor"
+        finally:
+            os.close(node_end)
