@@ -5,7 +5,7 @@ import asyncio
 from tidelog.broker.broker import Broker
 from tidelog.core.ids import LeaderEpoch, TopicPartition
 from tidelog.replication.partition import Partition
-from tidelog.storage.log import AppendInfo
+from tidelog.storage.log_types import AppendInfo
 from tidelog.storage.validation import AppendOrigin
 from tidelog.wire.errors import ApiError, ErrorCode
 

@@ -146,7 +146,7 @@ class FetchSessions:
 
 
 def _wanted(request: FetchRequest, name_of: NameOf) -> list[WantedPartition]:
-    found = []
+    found: list[WantedPartition] = []
     for topic in request.topics:
         name = topic.topic or name_of(topic.topic_id)
         found.extend(WantedPartition(name, topic.topic_id, ask) for ask in topic.partitions)

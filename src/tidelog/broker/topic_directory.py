@@ -1,10 +1,11 @@
 """The topics of the cluster for the group coordinator, and its offsets partitions as batches to replay."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from tidelog.core.ids import TopicPartition
+from tidelog.metadata.image import ClusterImage
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.batch import iter_headers
 
@@ -17,19 +18,19 @@ MIN_READ: Final = 64 * 1024
 class BrokerTopics:
     """`group_offsets.TopicDirectory` over the metadata this broker has replayed."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
 
     def topic_id(self, name: str) -> UUID | None:
-        topic = self._broker.image.topics_by_name.get(name)
+        topic = self._image().topics_by_name.get(name)
         return None if topic is None else topic.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        topic = self._broker.image.topics_by_id.get(topic_id)
+        topic = self._image().topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def has_partition(self, name: str, partition: int) -> bool:
-        return self._broker.image.partition(TopicPartition(name, partition)) is not None
+        return self._image().partition(TopicPartition(name, partition)) is not None
 
 
 async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> AsyncIterator[bytes]:

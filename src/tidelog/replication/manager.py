@@ -66,14 +66,18 @@ class ReplicaManager:
         """The values in force: the topic's own over this broker's, which may be dynamic, over the defaults."""
         return TopicConfig.resolve(self._config, image.topic_configs(topic))
 
+    def configure(self, image: ClusterImage) -> None:
+        """Takes the dynamic broker configs of an image."""
+        self._config, warnings = self._config.with_dynamic(
+            cluster=image.broker_configs(None), broker=image.broker_configs(self._local_id)
+        )
+        for warning in warnings:
+            self.on_warning(warning)
+        self.on_config(self._config)
+
     def _reconfigure_changed(self, delta: MetadataDelta) -> None:
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
-            self._config, warnings = self._config.with_dynamic(
-                cluster=delta.after.broker_configs(None), broker=delta.after.broker_configs(self._local_id)
-            )
-            for warning in warnings:
-                self.on_warning(warning)
-            self.on_config(self._config)
+            self.configure(delta.after)
             for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
                 self._reconfigure(delta.after, topic)
             return

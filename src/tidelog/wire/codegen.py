@@ -193,6 +193,9 @@ def _read_primitive(
         source.add(indent + 1, f"raise WireError('{name} is null or has a negative length')")
     source.add(indent, "else:")
     source.add(indent + 1, "e = p + n", f"if e > L: raise WireError('{name} is longer than the bytes left')")
+    if kind is STRING and flexible:
+        # As long as the old form could say; Kafka refuses longer ones in the new form as well.
+        source.add(indent + 1, f"if n > 32767: raise WireError('{name} is longer than a string may be')")
     taken = {STRING: "str(b[p:e], 'utf-8')", BYTES: "bytes(b[p:e])", RECORDS: "b[p:e]"}[kind]
     source.add(indent + 1, f"{target} = {taken}; p = e")
 

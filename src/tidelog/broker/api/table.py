@@ -80,6 +80,15 @@ def broker_dispatch(broker: Broker) -> Dispatch:
         route(key, partial(handler, broker), min_version=low, max_version=high)
         for key, low, high, handler in BROKER_APIS
     ]
+    return Dispatch([*routes, _api_versions(broker, served)])
+
+
+def controller_dispatch(broker: Broker) -> Dispatch:
+    """What the controller's listener serves: a quorum of one has nobody to talk to yet."""
     key, low, high = API_VERSIONS
-    routes.append(route(key, partial(api_versions.handle, broker, served=served), min_version=low, max_version=high))
-    return Dispatch(routes)
+    return Dispatch([_api_versions(broker, [ApiVersion(api_key=key, min_version=low, max_version=high)])])
+
+
+def _api_versions(broker: Broker, served: list[ApiVersion]) -> Route:
+    key, low, high = API_VERSIONS
+    return route(key, partial(api_versions.handle, broker, served=served), min_version=low, max_version=high)

@@ -1,0 +1,13 @@
+"""Events as log lines: one vocabulary, one place that writes it down."""
+
+import logging
+
+from tidelog.core.event import Event, Severity
+
+log = logging.getLogger("tidelog.events")
+
+_LEVELS = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.ERROR: logging.ERROR}
+
+
+def log_event(event: Event) -> None:
+    log.log(_LEVELS[event.severity], "%s", event.text())

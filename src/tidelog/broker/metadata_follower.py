@@ -1,0 +1,89 @@
+"""A broker follows the metadata log: each committed batch changes its image, its partitions, its coordinators, in order.
+
+Rule Q7: a broker serves from what it has replayed, and from nothing else.
+"""
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from tidelog.broker.broker import Broker
+from tidelog.core.config.node import NodeConfig
+from tidelog.metadata.compare import compare
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage
+from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
+from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Leader
+from tidelog.storage.manager import LogManager
+
+log = logging.getLogger("tidelog.metadata")
+
+
+class MetadataFollower:
+    """Applies committed metadata to a broker.
+
+    Roles are taken from the moment that the metadata shows *this* incarnation unfenced: what it says of leaders before
+    that is about an earlier process, and a new incarnation never goes on in an old epoch (E6).
+    """
+
+    def __init__(self, broker: Broker, logs: LogManager, incarnation_id: UUID) -> None:
+        self._broker = broker
+        self._logs = logs
+        self._incarnation_id = incarnation_id
+        self._has_roles = False
+        self.on_config: Callable[[NodeConfig], None] = lambda config: None
+        broker.replicas.on_leadership = self._leadership_changed
+        broker.replicas.on_removed = self._leadership_changed
+        broker.replicas.on_warning = lambda text: log.warning("%s", text)
+        broker.replicas.on_config = self._config_changed
+        logs.on_directory_offline = broker.replicas.on_directory_offline
+
+    def load(self, image: ClusterImage) -> None:
+        """At start: recovers every log of this broker and deletes those of partitions that are gone."""
+        broker = self._broker
+        broker.image = image
+        broker.replicas.configure(image)
+        self._logs.load(lambda topic: broker.replicas.topic_config(image, topic), broker.wall_clock.now_ms())
+        for each in list(self._logs):
+            topic = image.topic(each.topic_partition.topic)
+            registration = image.partition(each.topic_partition)
+            known = topic is not None and each.topic_id in (None, topic.topic_id)
+            if not known or registration is None or broker.node_id not in registration.replicas:
+                log.info("%s is not this broker's any more: its log is deleted", each.topic_partition)
+                self._logs.delete(each.topic_partition)
+
+    def on_metadata(self, image: ClusterImage, delta: MetadataDelta) -> None:
+        """One committed batch, in the order of the log."""
+        broker = self._broker
+        broker.image = image
+        offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
+        if offsets_topic is not None:
+            broker.groups.partition_count = len(offsets_topic.partitions)
+        if not self._has_roles:
+            registered = image.broker(broker.node_id)
+            if registered is None or registered.fenced or registered.incarnation_id != self._incarnation_id:
+                return
+            self._has_roles = True
+            delta = compare(EMPTY_IMAGE, image)
+        broker.replicas.apply(delta, broker.wall_clock.now_ms())
+        if delta.deleted_topics:
+            broker.groups.on_topics_deleted([topic.name for topic in delta.deleted_topics])
+
+    def close(self) -> None:
+        self._broker.groups.close()
+
+    def _leadership_changed(self, partition: Partition) -> None:
+        """Coordinators come and go with leadership, and whoever waits for this partition has to look again."""
+        topic, number = partition.topic_partition
+        if topic == GROUP_OFFSETS_TOPIC:
+            if isinstance(partition.role, Leader):
+                self._broker.groups.on_election(number, partition.role.epoch)
+            else:
+                self._broker.groups.on_resignation(number)
+        self._broker.produce_purgatory.check(partition.topic_partition)
+        self._broker.fetch_purgatory.check(partition.topic_partition)
+
+    def _config_changed(self, config: NodeConfig) -> None:
+        self._broker.config = config
+        self.on_config(config)
