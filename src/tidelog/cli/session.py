@@ -1,6 +1,5 @@
 """Runs the asynchronous part of a command and turns what goes wrong into one line."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +36,8 @@ def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, ret
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
     return asyncio.run(work)
 
 

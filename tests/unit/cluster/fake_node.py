@@ -14,7 +14,7 @@ import threading
 def read(path: str) -> dict[str, str]:
     with open(path, encoding="utf-8") as file:
         lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
-    return dict(line.split("=", 1) for line in lines)  # type: ignore[misc]
+    return dict(line.split("=", 1) for line in lines)
 
 
 def format_directories(properties: dict[str, str], cluster_id: str) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.cluster import fake_cluster
@@ -179,7 +180,7 @@ async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> No
         ({"port": 70000}, "between 1 and 65535"),
     ],
 )
-async def test_requests_that_make_no_sense(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+async def test_requests_that_make_no_sense(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequest, match=message):
         async with fake_cluster.running(tmp_path / "data", **changes):
             pass
@@ -215,6 +216,7 @@ def test_nodes_end_when_their_supervisor_is_killed(tmp_path: Path, use_pipe: boo
     script = f"""
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from tidelog.cluster.process import NodeProcess
 async def main():
     node = await NodeProcess.spawn(

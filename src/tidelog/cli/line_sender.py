@@ -1,0 +1,105 @@
+"""Lines as records: grouped by partition into batches, a bounded number of them under way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from tidelog.broker.clock import SystemWallClock
+from tidelog.cli.output import CommandFailed
+from tidelog.client.client import Client
+from tidelog.client.partitioner import partition_for_key
+from tidelog.client.producer import Producer
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.records.plain import Record
+
+_BATCH_BYTES: Final = 512 * 1024
+_BATCHES_IN_FLIGHT: Final = 8
+# How long a topic that the broker is just creating for us may take to appear.
+_AUTO_CREATE_PATIENCE_S: Final = 5.0
+
+
+async def partitions_of(client: Client, topic: str) -> int:
+    """How many a topic has; one that the broker creates for us on the way is waited for."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _AUTO_CREATE_PATIENCE_S
+    while True:
+        try:
+            found = await client.topic(topic, allow_auto_create=True)
+            if found.partitions:
+                return len(found.partitions)
+        except ApiError as error:
+            waiting = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+            if error.code not in waiting or loop.time() > deadline:
+                raise
+        await asyncio.sleep(0.1)
+
+
+class LineSender:
+    """Groups lines by partition and keeps a bounded number of batches under way."""
+
+    def __init__(
+        self, producer: Producer, topic: str, partitions: int, partition: int | None, key_separator: str | None
+    ) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._partitions = partitions
+        self._partition = partition
+        self._separator = key_separator.encode() if key_separator is not None else None
+        self._line_number = 0
+        self._turn = 0
+
+    async def run(self, chunks: AsyncIterator[list[bytes]]) -> int:
+        """Sends everything and returns the number of records acknowledged."""
+        sending: set[asyncio.Task[int]] = set()
+        total = 0
+        failure: CommandFailed | None = None
+        async with asyncio.TaskGroup() as group:
+            async for lines in chunks:
+                try:
+                    batches = self._batches(lines)
+                except CommandFailed as error:
+                    failure = error
+                    break
+                for partition, records in batches:
+                    if len(sending) >= _BATCHES_IN_FLIGHT:
+                        done, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+                        total += sum(task.result() for task in done)
+                    sending.add(group.create_task(self._send(partition, records)))
+        if failure is not None:
+            raise failure
+        return total + sum(task.result() for task in sending)
+
+    async def _send(self, partition: int, records: list[Record]) -> int:
+        await self._producer.send(self._topic, partition, records)
+        return len(records)
+
+    def _batches(self, lines: list[bytes]) -> list[tuple[int, list[Record]]]:
+        now_ms = SystemWallClock().now_ms()
+        # Lines without a key go to one partition a chunk, as Kafka's sticky partitioner does: fewer, larger batches.
+        keyless = self._turn % self._partitions
+        self._turn += 1
+        open_batches: dict[int, list[Record]] = {}
+        sizes: dict[int, int] = {}
+        full: list[tuple[int, list[Record]]] = []
+        for line in lines:
+            self._line_number += 1
+            key, value = self._split(line)
+            if self._partition is not None:
+                partition = self._partition
+            else:
+                partition = keyless if key is None else partition_for_key(key, self._partitions)
+            batch = open_batches.setdefault(partition, [])
+            batch.append(Record(timestamp=now_ms, key=key, value=value))
+            sizes[partition] = sizes.get(partition, 0) + len(line)
+            if sizes[partition] >= _BATCH_BYTES:
+                full.append((partition, open_batches.pop(partition)))
+                sizes[partition] = 0
+        return full + list(open_batches.items())
+
+    def _split(self, line: bytes) -> tuple[bytes | None, bytes]:
+        if self._separator is None:
+            return None, line
+        key, found, value = line.partition(self._separator)
+        if not found:
+            raise CommandFailed(f"line {self._line_number} has no {self._separator.decode()!r}: {line[:40]!r}")
+        return key, value

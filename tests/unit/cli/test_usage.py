@@ -1,0 +1,177 @@
+"""What every command owes its user: help with an example, one line for an error, the right status, no traceback."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tidelog.cli.app import app, run
+
+
+def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    group = typer.main.get_command(app) if group is None else group
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+ALL_COMMANDS = sorted(commands())
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("TIDELOG_BOOTSTRAP", f"127.0.0.1:{port}")
+
+
+def test_the_commands_of_the_contract_are_there() -> None:
+    top = {command[0] for command in ALL_COMMANDS}
+    assert top >= {"up", "down", "status", "node", "format", "produce", "consume", "offsets", "dump", "demo"}
+    assert {" ".join(command) for command in ALL_COMMANDS} >= {
+        *(f"topics {verb}" for verb in ("create", "list", "describe", "alter", "delete")),
+        *(f"configs {verb}" for verb in ("describe", "alter")),
+        *(f"groups {verb}" for verb in ("list", "describe", "reset-offsets", "delete")),
+        *(f"chaos {verb}" for verb in ("kill", "stop", "start", "pause", "resume")),
+    }
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Example:" in out and f"tidelog {' '.join(command)}" in out.split("Example:")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dance"],
+        ["topics", "dance"],
+        ["topics", "create"],
+        ["topics", "create", "t", "--partitions", "many"],
+        ["topics", "create", "t", "--partitions", "0"],
+        ["topics", "create", "t", "--config", "novalue"],
+        ["topics", "create", "t", "--replica-assignment", "1:x"],
+        ["topics", "create", "t", "--replica-assignment", "1:2", "--partitions", "1"],
+        ["topics", "alter", "t"],
+        ["topics", "list", "--bootstrap", "localhost"],
+        ["configs", "describe"],
+        ["configs", "describe", "--topic", "t", "--broker", "1"],
+        ["configs", "describe", "--broker", "one"],
+        ["configs", "alter", "--topic", "t"],
+        ["produce", "t", "--acks", "2"],
+        ["produce", "t", "--compression", "rar"],
+        ["consume", "t", "--isolation", "none"],
+        ["consume", "t", "--offset", "5"],
+        ["consume", "t", "--partition", "0", "--offset", "x"],
+        ["consume", "t", "--group", "g", "--partition", "0"],
+        ["consume", "t", "--from-beginning", "--partition", "0", "--offset", "5"],
+        ["offsets", "t", "--time", "yesterday"],
+        ["groups", "reset-offsets", "g", "--topic", "t"],
+        ["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"],
+        ["up", "--brokers", "3"],
+        ["up", "--brokers", "0"],
+        ["up", "--set", "novalue"],
+        ["up", "--set", "log.dirs=/tmp"],
+        ["up", "--port", "99999"],
+        ["up", "--ui-port", "-1"],
+        ["chaos", "kill", "one"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_is_one_line_and_status_two(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("tidelog: ") and said.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "list"],
+        ["topics", "describe"],
+        ["produce", "t"],
+        ["consume", "t"],
+        ["offsets", "t"],
+        ["groups", "list"],
+        ["configs", "describe", "--topic", "t"],
+        ["down"],
+        ["status"],
+        ["chaos", "kill", "1"],
+        ["dump", "nothing.log"],
+    ],
+    ids=" ".join,
+)
+def test_what_fails_is_one_line_and_status_one(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("tidelog: ") and said.err.count("\n") == 1
+
+
+def test_a_port_in_use_is_one_line_before_anything_is_created(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(["up", "--port", str(port)]) == 1
+        assert run(["up", "--port", str(port), "--detach"]) == 1
+    assert capsys.readouterr().err == f"tidelog: port {port} is in use on 127.0.0.1\n" * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_brokers_come_with_replication(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["up", "--brokers", "3"]) == 2
+    assert "comes with replication" in capsys.readouterr().err
+
+
+def test_a_group_of_commands_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics"]) == 2
+    assert "describe" in "".join(capsys.readouterr())
+
+
+def test_importing_tidelog_and_asking_for_help_load_nothing_heavy() -> None:
+    script = (
+        "import sys, tidelog; assert 'typer' not in sys.modules;"
+        "from tidelog.cli.app import run; run(['--help']);"
+        "heavy = {'asyncio', 'rich.console', 'crc32c', 'cramjam', 'uvloop', 'tidelog.wire.codec'};"
+        "sys.exit(sorted(heavy & set(sys.modules)) or 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_reader_that_has_seen_enough_ends_us_quietly() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tidelog", "--help"],
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (0, "")
