@@ -348,6 +348,8 @@ class Log:
             return active
         self.directory.check()
         try:
+            # Names become durable in order: a crash may lose the newest segment, never one before it.
+            self.sync_entries()
             active.become_inactive()
             if self.recovery_point >= self.log_end_offset:
                 # No flush will come back to this segment, and from now on its indexes are trusted.
@@ -465,7 +467,7 @@ class Log:
         self.complete_flush(task, now_ms)
 
     def sync_entries(self) -> None:
-        """Makes created segments' names durable: before anything older is deleted."""
+        """Makes created segments' names durable: before a newer one is made, or an older one deleted."""
         dirs, self._entries_dirty = self._entries_dirty, []
         for path in sorted(set(dirs)):
             self.disk.fsync_dir(path)

@@ -69,9 +69,13 @@ def load(
         notes.append(f"the log ends at {loader.log_end_offset}, before its start offset {start}: it starts anew there")
         for segment in reversed(list(loader.segments)):
             loader.drop(segment)
+        # In which epochs the records between were written, nobody here knows any more.
+        loader.epochs.clear()
     if not len(loader.segments):
         loader.segments.add(Segment.create(disk, directory, start, now_ms))
         loader.log_end_offset = start
+    for segment in loader.segments:
+        segment.close_files()
     loader.epochs.truncate_from_end(loader.log_end_offset)
     loader.epochs.truncate_from_start(start)
     return LoadedLog(loader.segments, loader.epochs, start, loader.log_end_offset, created, loader.bytes_cut, notes)
@@ -255,7 +259,7 @@ class _Loader:
         chunk, start, position = b"", 0, 0
         while position < file_end:
             if position - start + BATCH_OVERHEAD > len(chunk):
-                chunk, start = segment.log.pread(_CHUNK, position), position
+                chunk, start = segment.log.pread(min(_CHUNK, file_end - position), position), position
             try:
                 header = read_header(chunk, position - start)
             except WireError as error:
@@ -266,7 +270,7 @@ class _Loader:
                 problem = f"a batch of {size} bytes stands {file_end - position} bytes before the end"
                 break
             if position - start + size > len(chunk):
-                chunk, start = segment.log.pread(max(_CHUNK, size), position), position
+                chunk, start = segment.log.pread(max(min(_CHUNK, file_end - position), size), position), position
             epoch = header.partition_leader_epoch
             if not crc_ok(chunk, header, position - start):
                 problem = "CRC-32C does not match"

@@ -111,6 +111,8 @@ class Segment:
         """A new, empty segment. Left-overs of the same name must be gone."""
         segment = cls(disk, directory, base_offset, now_ms, jitter_ms=jitter_ms)
         segment._log = disk.open(segment.path, create=True)
+        # A descriptor is for those who read or write: most partitions of a large cluster are idle.
+        segment._log.close()
         return segment
 
     @property

@@ -1,0 +1,280 @@
+"""A node's log directories: locks, loading, checkpoints, deletion, and one that fails."""
+
+import errno
+import random
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.config.topic import TopicConfig
+from tidelog.core.events import Event, LogDirectoryOffline, LogRecovered
+from tidelog.core.ids import TopicPartition
+from tidelog.storage.checkpoints import NewerFormat
+from tidelog.storage.manager import LogManager
+from tidelog.storage.memory import MemoryDisk
+from tidelog.storage.ports import AlreadyLocked, DiskError
+
+NOW = 1_700_000_000_000
+TOPIC = UUID(int=7777)
+OTHER = UUID(int=8888)
+CONFIG = TopicConfig(segment_bytes=300)
+MakeBatch = Callable[..., memoryview]
+
+
+class Node:
+    """A log manager over two directories, started again and again on one disk."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.disk.make_dirs("/a")
+        self.disk.make_dirs("/b")
+        self.disk.fsync_dir("/")
+        self.config, _ = NodeConfig.parse(
+            {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "log.dirs": "/a,/b",
+                "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": "1@127.0.0.1:9093",
+                "log.segment.delete.delay.ms": "1000",
+            }
+        )
+        self.events: list[Event] = []
+
+    def start(self) -> LogManager:
+        manager = LogManager(self.disk, self.config, random.Random(3), on_event=self.events.append)
+        manager.open()
+        manager.load(lambda topic: CONFIG, NOW)
+        return manager
+
+    def crash(self, manager: LogManager, seed: int = 1) -> LogManager:
+        self.disk.crash(random.Random(seed), lose_entries=True)
+        return self.start()
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+def _tp(partition: int, topic: str = "orders") -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+def test_new_logs_go_where_the_fewest_are(node: Node) -> None:
+    manager = node.start()
+    homes = [manager.get_or_create(_tp(number), TOPIC, CONFIG, NOW).dir for number in range(6)]
+    assert sorted(manager.directory_of(home) for home in homes) == ["/a"] * 3 + ["/b"] * 3
+    assert manager.get(_tp(2)) is manager.get_or_create(_tp(2), TOPIC, CONFIG, NOW)
+    assert manager.get(_tp(9)) is None
+    assert len(list(manager)) == 6
+
+
+def test_a_second_process_is_refused(node: Node) -> None:
+    manager = node.start()
+    with pytest.raises(AlreadyLocked, match=r"/a/.lock is locked by another process"):
+        node.start()
+    manager.release()
+    node.start()
+
+
+@pytest.mark.rule("C5")
+def test_clean_shutdown_is_said_last_and_taken_back_first(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    assert manager.clean_shutdown_epoch is None
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    log.append_as_leader(batch(3), 0, NOW)
+    log.update_high_watermark(2)
+    manager.close_cleanly(41, NOW)
+    assert node.disk.exists("/a/.kafka_cleanshutdown")
+    manager = node.start()
+    assert manager.clean_shutdown_epoch == 41
+    assert not node.disk.exists("/a/.kafka_cleanshutdown")
+    assert not node.disk.exists("/b/.kafka_cleanshutdown")
+    again = manager.get(_tp(0))
+    assert again is not None
+    assert (again.log_end_offset, again.recovery_point, again.high_watermark) == (3, 3, 2)
+    assert again.topic_id == TOPIC
+    manager = node.crash(manager)
+    assert manager.clean_shutdown_epoch is None
+
+
+@pytest.mark.rule("C5")
+def test_one_directory_without_its_marker_makes_the_shutdown_unclean(node: Node) -> None:
+    node.start().close_cleanly(41, NOW)
+    node.disk.remove("/b/.kafka_cleanshutdown")
+    assert node.start().clean_shutdown_epoch is None
+
+
+@pytest.mark.rule("W4")
+def test_after_a_crash_the_checkpointed_high_watermark_is_a_lower_bound(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    log.append_as_leader(batch(5), 0, NOW)
+    log.flush(NOW)
+    log.update_high_watermark(3)
+    manager.checkpoint_high_watermarks()
+    assert node.disk.read_bytes("/a/replication-offset-checkpoint") == b"0\n1\norders 0 3\n"
+    log.update_high_watermark(5)
+    again = node.crash(manager).get(_tp(0))
+    assert again is not None
+    assert (again.high_watermark, again.log_end_offset) == (3, 5)
+
+
+def test_delete_records_survives_a_crash(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    log.append_as_leader(batch(5), 0, NOW)
+    log.flush(NOW)
+    log.update_high_watermark(5)
+    log.increment_log_start_offset(4)
+    again = node.crash(manager).get(_tp(0))
+    assert again is not None
+    assert again.log_start_offset == 4
+
+
+def test_an_idle_node_writes_no_checkpoints(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW).append_as_leader(batch(5), 0, NOW)
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_high_watermarks()
+    manager.checkpoint_log_start_offsets()
+    node.disk.fault = lambda operation, path: errno.EIO if operation == "write_atomic" else None
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_high_watermarks()
+    manager.checkpoint_log_start_offsets()
+    assert manager.is_online("/a")
+    assert manager.is_online("/b")
+
+
+def test_deletion_is_a_rename_and_later_a_removal(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW).append_as_leader(batch(5), 0, NOW)
+    manager.delete(_tp(0))
+    assert manager.get(_tp(0)) is None
+    (doomed,) = [name for name in node.disk.list_dir("/a") if name.endswith("-delete")]
+    assert doomed.startswith("orders-0.")
+    assert len(doomed) == len("orders-0.") + 32 + len("-delete")
+    new = manager.get_or_create(_tp(0), OTHER, CONFIG, NOW)
+    assert new.log_end_offset == 0
+    assert manager.deleted_due(NOW) == []
+    assert manager.deleted_due(NOW + 999) == []
+    assert manager.deleted_due(NOW + 1000) == [f"/a/{doomed}"]
+    assert manager.deleted_due(NOW + 5000) == []
+
+
+def test_a_deleted_log_does_not_come_back_and_is_still_removed(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW).append_as_leader(batch(5), 0, NOW)
+    manager.delete(_tp(0))
+    for seed in range(5):
+        manager = node.crash(manager, seed)
+        assert manager.get(_tp(0)) is None
+    manager.deleted_due(NOW)
+    assert len(manager.deleted_due(NOW + 1000)) == 1
+
+
+def test_a_topic_made_again_inherits_no_offsets(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    old = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    old.append_as_leader(batch(5), 0, NOW)
+    old.flush(NOW)
+    old.update_high_watermark(5)
+    old.increment_log_start_offset(5)
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_high_watermarks()
+    manager.delete(_tp(0))
+    new = manager.get_or_create(_tp(0), OTHER, CONFIG, NOW)
+    new.append_as_leader(batch(1), 0, NOW)
+    new.flush(NOW)
+    again = node.crash(manager).get(_tp(0))
+    assert again is not None
+    assert (again.log_start_offset, again.log_end_offset, again.topic_id) == (0, 1, OTHER)
+
+
+def test_the_log_of_another_topic_under_the_same_name_is_set_aside(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW).append_as_leader(batch(5), 0, NOW)
+    manager.close_cleanly(1, NOW)
+    manager = node.start()
+    assert manager.get_or_create(_tp(0), OTHER, CONFIG, NOW).log_end_offset == 0
+    assert [name for name in node.disk.list_dir("/a") if name.endswith("-stray")]
+    assert not manager.deleted_due(NOW + 10**9)
+
+
+def test_recovery_is_told(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    log.append_as_leader(batch(5), 0, NOW)
+    node.disk.open(log.segments.active.path).append(b"torn")
+    manager.release()
+    node.start()
+    (told,) = [event for event in node.events if isinstance(event, LogRecovered)]
+    assert (told.topic, told.partition, told.bytes_cut, told.log_end_offset) == ("orders", 0, 4, 5)
+
+
+@pytest.mark.rule("C10")
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_failed_directory_takes_only_its_own_logs_offline(node: Node, batch: MakeBatch, code: int) -> None:
+    manager = node.start()
+    first = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    second = manager.get_or_create(_tp(1), TOPIC, CONFIG, NOW)
+    neighbour = manager.get_or_create(_tp(2), TOPIC, CONFIG, NOW)
+    assert (first.dir, second.dir, neighbour.dir) == ("/a/orders-0", "/b/orders-1", "/a/orders-2")
+    told: list[str] = []
+    manager.on_directory_offline = lambda directory, error: told.append(directory.path)
+    node.disk.fault = lambda operation, path: code if path.startswith("/a/") and operation == "append" else None
+    with pytest.raises(DiskError):
+        first.append_as_leader(batch(1), 0, NOW)
+    node.disk.fault = None
+    assert told == ["/a"]
+    assert [event for event in node.events if isinstance(event, LogDirectoryOffline)]
+    assert (manager.is_online("/a"), manager.is_online("/b")) == (False, True)
+    with pytest.raises(DiskError):
+        neighbour.append_as_leader(batch(1), 0, NOW)
+    with pytest.raises(DiskError):
+        manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    second.append_as_leader(batch(1), 0, NOW)
+    # An unknown log may be in the directory that is gone; one known to be new is not.
+    with pytest.raises(DiskError):
+        manager.get_or_create(_tp(3), TOPIC, CONFIG, NOW)
+    assert manager.get_or_create(_tp(3), TOPIC, CONFIG, NOW, is_new=True).dir == "/b/orders-3"
+    manager.close_cleanly(5, NOW)
+    assert not node.disk.exists("/a/.kafka_cleanshutdown")
+    assert node.disk.exists("/b/.kafka_cleanshutdown")
+
+
+@pytest.mark.rule("C10")
+def test_a_directory_that_cannot_be_trusted_stays_offline_from_the_start(node: Node, batch: MakeBatch) -> None:
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    manager.get_or_create(_tp(1), TOPIC, CONFIG, NOW).append_as_leader(batch(2), 0, NOW)
+    log.append_as_leader(batch(2), 0, NOW)
+    manager.close_cleanly(5, NOW)
+    node.disk.open(log.segments.active.path).truncate(10)
+    manager = node.start()
+    assert (manager.is_online("/a"), manager.is_online("/b")) == (False, True)
+    assert manager.get(_tp(1)) is not None
+
+
+def test_no_directory_left_ends_the_start(node: Node) -> None:
+    node.disk.fault = lambda operation, path: errno.EIO if operation == "make_dirs" else None
+    with pytest.raises(DiskError):
+        node.start()
+
+
+def test_a_newer_format_ends_the_start(node: Node) -> None:
+    node.disk.write_atomic("/b/recovery-point-offset-checkpoint", b"7\n0\n")
+    with pytest.raises(NewerFormat, match="/b/recovery-point-offset-checkpoint has format version 7"):
+        node.start()
+
+
+def test_strangers_in_a_log_directory_are_left_alone(node: Node) -> None:
+    for name in ("lost+found", "orders", "orders-x", "-1", "__cluster_metadata-0", "orders-01"):
+        node.disk.make_dirs(f"/a/{name}")
+    manager = node.start()
+    assert list(manager) == []
+    assert "lost+found" in node.disk.list_dir("/a")

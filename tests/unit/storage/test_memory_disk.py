@@ -1,0 +1,130 @@
+"""The disk that forgets: what a power cut may and may not take."""
+
+import errno
+import random
+
+import pytest
+
+from tidelog.storage.memory import MemoryDisk
+from tidelog.storage.ports import AlreadyLocked, DiskError, FileMissing
+
+SEEDS = range(200)
+
+
+def _disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_dirs("/d")
+    disk.fsync_dir("/")
+    return disk
+
+
+def test_synced_bytes_survive_and_the_rest_is_a_prefix_or_torn() -> None:
+    outcomes = set()
+    for seed in SEEDS:
+        disk = _disk()
+        file = disk.open("/d/log", create=True)
+        file.append(b"synced")
+        file.fsync()
+        disk.fsync_dir("/d")
+        file.append(b"volatile")
+        disk.crash(random.Random(seed), lose_entries=True)
+        survived = disk.read_bytes("/d/log")
+        assert survived.startswith(b"synced")
+        assert b"syncedvolatile".startswith(survived.rstrip(b"\0"))
+        outcomes.add(survived)
+    assert {b"synced", b"syncedvolatile"} < outcomes
+    assert any(outcome.endswith(b"\0") for outcome in outcomes)
+
+
+def test_a_cut_that_was_not_synced_may_be_undone() -> None:
+    outcomes = set()
+    for seed in SEEDS:
+        disk = _disk()
+        file = disk.open("/d/log", create=True)
+        file.append(b"0123456789")
+        file.fsync()
+        file.truncate(3)
+        disk.crash(random.Random(seed))
+        outcomes.add(disk.read_bytes("/d/log"))
+    assert outcomes == {b"0123456789", b"012"}
+
+
+def test_names_live_only_once_their_directory_is_synced() -> None:
+    outcomes = set()
+    for seed in SEEDS:
+        disk = _disk()
+        disk.open("/d/old", create=True).append(b"x")
+        disk.open("/d/old").fsync()
+        disk.fsync_dir("/d")
+        disk.rename("/d/old", "/d/new", durable=False)
+        disk.crash(random.Random(seed), lose_entries=True)
+        outcomes.add(tuple(disk.list_dir("/d")))
+        assert outcomes
+    assert ("new",) in outcomes
+    assert ("old",) in outcomes
+    disk = _disk()
+    disk.open("/d/old", create=True)
+    disk.rename("/d/old", "/d/new")
+    disk.crash(random.Random(1), lose_entries=True)
+    assert disk.list_dir("/d") == ["new"]
+
+
+def test_write_atomic_is_durable() -> None:
+    for seed in SEEDS:
+        disk = _disk()
+        disk.write_atomic("/d/checkpoint", b"one")
+        disk.write_atomic("/d/checkpoint", b"two")
+        disk.crash(random.Random(seed), lose_entries=True)
+        assert disk.read_bytes("/d/checkpoint") == b"two"
+
+
+def test_the_same_seed_crashes_the_same_way() -> None:
+    def crashed(seed: int) -> list[bytes]:
+        disk = _disk()
+        for name in "abcdef":
+            disk.open(f"/d/{name}", create=True).append(b"0123456789")
+        disk.crash(random.Random(seed), lose_entries=True)
+        return [disk.read_bytes(f"/d/{name}") for name in disk.list_dir("/d")]
+
+    assert crashed(5) == crashed(5)
+
+
+def test_a_full_disk_takes_part_of_a_write() -> None:
+    disk = MemoryDisk(capacity=10)
+    disk.make_dirs("/d")
+    file = disk.open("/d/log", create=True)
+    file.append(b"12345678")
+    with pytest.raises(DiskError) as caught:
+        file.append(b"abcdef")
+    assert caught.value.errno_name == "ENOSPC"
+    assert file.pread(100, 0) == b"12345678ab"
+    assert disk.free_bytes("/d") == 0
+
+
+def test_faults_are_injected_by_operation_and_path() -> None:
+    disk = _disk()
+    file = disk.open("/d/log", create=True)
+    disk.fault = lambda operation, path: errno.EIO if operation == "fsync" and path == "/d/log" else None
+    file.append(b"x")
+    with pytest.raises(DiskError) as caught:
+        file.fsync()
+    assert caught.value.errno == errno.EIO
+    disk.fault = None
+    file.fsync()
+
+
+def test_directories_and_locks() -> None:
+    disk = _disk()
+    disk.make_dirs("/d/t-0")
+    disk.open("/d/t-0/log", create=True).append(b"x")
+    disk.rename("/d/t-0", "/d/t-0.x-delete")
+    assert disk.list_dir("/d/t-0.x-delete") == ["log"]
+    disk.remove_tree("/d/t-0.x-delete")
+    assert disk.list_dir("/d") == []
+    with pytest.raises(FileMissing):
+        disk.open("/gone/log", create=True)
+    with disk.lock("/d/.lock"), pytest.raises(AlreadyLocked):
+        disk.lock("/d/.lock")
+    disk.lock("/d/.lock")
+    disk.crash(random.Random(0))
+    disk.lock("/d/.lock")
