@@ -1,6 +1,7 @@
 """Where the replicas of new partitions go (rule C11)."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -21,11 +22,10 @@ class UsableBroker:
 
 
 class Placer:
-    """Leaders go round over the unfenced brokers; each further replica goes where this partition has the fewest.
+    """Leaders go round over the unfenced brokers; each further replica goes
 
-    First to the rack that the partition uses least, then to the broker that holds the fewest of the partitions placed.
-    What that leaves open is taken in ring order, shifted with every round, so that the leaders of a broker
-    have their followers on all the others and a failed broker's leadership spreads.
+    first to the rack that the partition uses least, then to the broker that has followed this leader least (so that the
+    leadership of a broker that fails spreads over all the others), then to the one with the fewest replicas.
     """
 
     def __init__(self, brokers: Iterable[UsableBroker], rng: random.Random) -> None:
@@ -34,29 +34,28 @@ class Placer:
         self._positions = {broker.id: position for position, broker in enumerate(ring)}
         self._leaders = [broker.id for broker in ring if not broker.fenced]
         self._load = dict.fromkeys(self._brokers, 0)
+        self._followed: Counter[tuple[int, int]] = Counter()
         self._placed = 0
 
     def place(self, replication_factor: int) -> list[int]:
         """The replicas of the next partition, preferred leader first."""
         self._check(replication_factor)
-        rounds, turn = divmod(self._placed, len(self._leaders))
+        leader = self._leaders[self._placed % len(self._leaders)]
         self._placed += 1
-        leader = self._leaders[turn]
         replicas = [leader]
-        rack_use = {self._brokers[leader].rack: 1}
-        others = max(1, len(self._brokers) - 1)
-        start = self._positions[leader] + 1 + rounds
+        rack_use = Counter([self._brokers[leader].rack])
 
-        def preference(broker_id: int) -> tuple[int, bool, int, int]:
+        def preference(broker_id: int) -> tuple[int, bool, int, int, int]:
             broker = self._brokers[broker_id]
-            distance = (self._positions[broker_id] - start) % others
-            return rack_use.get(broker.rack, 0), broker.fenced, self._load[broker_id], distance
+            distance = (self._positions[broker_id] - self._positions[leader]) % len(self._brokers)
+            followed = self._followed[leader, broker_id]
+            return rack_use[broker.rack], broker.fenced, followed, self._load[broker_id], distance
 
         while len(replicas) < replication_factor:
             chosen = min((each for each in self._brokers if each not in replicas), key=preference)
             replicas.append(chosen)
-            rack = self._brokers[chosen].rack
-            rack_use[rack] = rack_use.get(rack, 0) + 1
+            rack_use[self._brokers[chosen].rack] += 1
+            self._followed[leader, chosen] += 1
         for replica in replicas:
             self._load[replica] += 1
         return replicas
