@@ -53,7 +53,7 @@ def main() -> None:
     consumer.subscribe(arguments.topic)
     told = False
     while True:  # until it is killed
-        consumer.poll(0.05)
+        consumer.poll(0.25)
         assigned = consumer.assignment()
         if assigned and not told:
             print(arguments.topic, *sorted(each.number for each in assigned), flush=True)

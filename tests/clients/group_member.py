@@ -6,7 +6,8 @@ from concurrent.futures import Future
 
 from tests.clients.adapters.base import Client, Committed, Consumer, ConsumerOptions, Partition, Record
 
-POLL_SECONDS = 0.05
+# Long enough for kafka-python, which begins a rebalance anew when one poll is too short for it.
+POLL_SECONDS = 0.25
 STOP_SECONDS = 30.0
 
 

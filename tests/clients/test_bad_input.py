@@ -42,7 +42,7 @@ class Bystander(threading.Thread):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="bystander")
-        self._bootstrap = bootstrap
+        self._address = bootstrap
         self._stop_asked = threading.Event()
         self.acknowledged = 0
         self.first = threading.Event()
@@ -50,7 +50,7 @@ class Bystander(threading.Thread):
 
     def run(self) -> None:
         try:
-            with WireClient(self._bootstrap) as client:
+            with WireClient(self._address) as client:
                 while not self._stop_asked.is_set():
                     response = client.call(produce("bystander", batch(b"x")), 9)
                     assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE

@@ -288,11 +288,10 @@ class OffsetFetch:
         response = world.client.call(request, version)
         topics = response.groups[0].topics if version >= 8 else response.topics
         assert topics[0].partitions[0].committed_offset == -1
-        if version >= 9:
-            request.groups[0].member_id = "nobody"
-            request.groups[0].member_epoch = 7
-            response = world.client.call(request, version)
-            assert response.groups[0].error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+        if version >= 10:
+            unknown = uuid.UUID(int=123456789)
+            response = world.client.call(offset_fetch_request(unique("group"), "", unknown, version), version)
+            assert response.groups[0].topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @case(10)
