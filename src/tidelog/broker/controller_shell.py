@@ -220,7 +220,10 @@ class ControllerShell:
 
     def _committer_done(self, task: "asyncio.Task[None]") -> None:
         self._committer = None
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
             self._fail(error)
         elif self._waiting:
             # Somebody came between its last look and now.

@@ -76,8 +76,10 @@ class _Creation:
     def create(self, topic: CreatableTopic) -> CreatableTopicResult:
         self._check_name(topic.name)
         overrides = validated_overrides(self._situation.config, topic)
-        topic_id = random_uuid(self._situation.rng)
         image = self._situation.image
+        topic_id = random_uuid(self._situation.rng)
+        while topic_id in image.topics_by_id:
+            topic_id = random_uuid(self._situation.rng)
         partitions = [
             new_partition(image, topic_id, index, replicas) for index, replicas in enumerate(self._assignments(topic))
         ]

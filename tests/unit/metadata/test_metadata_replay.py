@@ -220,6 +220,7 @@ def test_a_registration_and_its_changes() -> None:
         PartitionChangeRecord(partition_id=9, topic_id=ID),
         RemoveTopicRecord(topic_id=UUID(int=77)),
         TopicRecord(name="orders", topic_id=UUID(int=77)),
+        TopicRecord(name="another", topic_id=ID),
         ClearElrRecord(topic_name="nothing"),
         UnregisterBrokerRecord(broker_id=9, broker_epoch=1),
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=4, fenced=1),
