@@ -490,8 +490,11 @@ class Log:
                 self.producers.take_snapshot(self.log_end_offset)
             if self.recovery_point < self.log_end_offset or self.epochs.dirty or self._entries_dirty:
                 self.flush(now_ms)
-            for sync in active.index_syncs():
+            index_syncs = active.index_syncs()
+            for sync in index_syncs:
                 sync()
+            if index_syncs:
+                self.disk.fsync_dir(self.dir)
             retention.purge(self, None)
         except DiskError as error:
             self.directory.fail(error)

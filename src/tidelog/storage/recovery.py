@@ -203,8 +203,10 @@ class _Loader:
         if problem is not None:
             self.notes.append(f"rebuilt the indexes of {segment.path}: {problem}")
             segment.rebuild_indexes(self.index_interval)
-            if segment is not self.segments.active:
-                segment.become_inactive()
+            segment.become_inactive()
+            # The next start trusts them again, however this process ends.
+            for sync in segment.index_syncs():
+                sync()
 
     # -- after an unclean end
 

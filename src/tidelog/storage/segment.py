@@ -342,7 +342,10 @@ class Segment:
     def index_syncs(self) -> list[Callable[[], None]]:
         """The fsyncs that must succeed before the indexes may be trusted."""
         files = (*self.offset_index.files_to_sync(), *self.time_index.files_to_sync())
-        return [*(file.fsync for file in files), self.txn_index.flush]
+        syncs: list[Callable[[], None]] = [file.fsync for file in files]
+        if len(self.txn_index):
+            syncs.append(self.txn_index.flush)
+        return syncs
 
     def close_files(self) -> None:
         """Gives descriptors back; the segment can be read on."""

@@ -237,3 +237,18 @@ def test_a_crash_inside_a_cut_leaves_a_prefix(
             break
     else:
         pytest.fail("the cut never succeeded")
+
+
+def test_a_compaction_that_was_complete_is_put_in_place(disk: MemoryDisk, filled: Log, open_log: MakeLog) -> None:
+    """Segments 0 and 1 had become one; the crash came before it took their place."""
+    filled.close(NOW)
+    first, second, third = list(filled.segments)[:3]
+    merged = disk.read_bytes(first.path) + disk.read_bytes(second.path)
+    for name in ("00000000000000000000.log.swap", "00000000000000000000.index.swap"):
+        disk.write_atomic(f"{DIR}/{name}", merged if ".log." in name else b"stale")
+    disk.rename(first.path, first.path + ".deleted")
+    again = open_log(clean_shutdown=True, recovery_point=60, **SMALL)
+    assert [segment.base_offset for segment in again.segments][:2] == [0, third.base_offset]
+    assert disk.read_bytes(first.path) == merged
+    assert not [name for name in disk.list_dir(DIR) if name.endswith(".swap")]
+    assert again.offset_for_timestamp(NOW + 3) == (6, NOW + 3, 0)
