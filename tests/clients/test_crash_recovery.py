@@ -124,5 +124,6 @@ def test_acknowledged_records_survive_kills_in_the_middle_of_a_load(node: Target
         check_lookups(consumer, where, records)
         consumer.close()
 
+    node.stop(1)  # so that what a running node keeps in memory is in its files
     for topic in topics:
         assert check_partition(node.log_dir / f"{topic}-0") > 0

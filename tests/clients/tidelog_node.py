@@ -24,6 +24,9 @@ class TidelogNode:
     def kill(self, node: int) -> None:
         self._cluster.kill(node)
 
+    def stop(self, node: int) -> None:
+        self._cluster.stop(node)
+
     def start(self, node: int) -> None:
         self._cluster.start(node)
 

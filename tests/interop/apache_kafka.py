@@ -84,7 +84,7 @@ class ApacheKafka:
             self._process = None
             raise RuntimeError(f"the reference node did not start\n{log.read_text()}")
 
-    def stop(self) -> None:
+    def stop(self, node: int = 1) -> None:
         if self._process is None:
             return
         self._process.terminate()
