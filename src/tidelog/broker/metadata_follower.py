@@ -1,4 +1,4 @@
-"""A broker follows the metadata log: each committed batch changes its image, its partitions, its coordinators, in order.
+"""A broker follows the metadata log: each committed batch changes image, partitions and coordinators, in order.
 
 Rule Q7: a broker serves from what it has replayed, and from nothing else.
 """
