@@ -19,9 +19,10 @@ from tidelog.storage.directory import LogDirectory
 from tidelog.storage.epoch_cache import EpochCache
 from tidelog.storage.log_flush import FlushTask
 from tidelog.storage.log_types import AppendInfo, LogSlice, TimestampOffset
+from tidelog.storage.offset_index import MAX_RELATIVE_OFFSET
 from tidelog.storage.ports import Disk, DiskError
 from tidelog.storage.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
-from tidelog.storage.segment import Segment
+from tidelog.storage.segment import CorruptSegment, Segment
 from tidelog.storage.segments import Segments
 from tidelog.storage.txn_index import AbortedTxn
 from tidelog.storage.validation import AppendOrigin, check_batches, validate_for_leader
@@ -334,10 +335,9 @@ class Log:
         segment, config = self.segments.active, self.config
         return (
             segment.size + size > config.segment_bytes
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
             or segment.waited_for_roll_ms(now_ms, max_timestamp) > config.segment_ms - segment.jitter_ms
-            or not segment.has_room_for(last_offset)
-            or segment.offset_index.is_full(config.segment_index_bytes)
-            or segment.time_index.is_full(config.segment_index_bytes)
+            or segment.is_index_full(config.segment_index_bytes)
         )
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
@@ -376,13 +376,24 @@ class Log:
 
     def read(self, start_offset: int, max_bytes: int, *, upper_bound: int, min_one: bool) -> LogSlice:
         """Whole batches from the one that holds `start_offset`; see `log_reader.read`."""
-        return log_reader.read(self, start_offset, max_bytes, upper_bound, min_one)
+        try:
+            return log_reader.read(self, start_offset, max_bytes, upper_bound, min_one)
+        except CorruptSegment as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        return log_reader.offset_for_timestamp(self, timestamp)
+        """The first record not earlier than `timestamp`."""
+        try:
+            return log_reader.offset_for_timestamp(self, timestamp)
+        except CorruptSegment as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def offset_for_max_timestamp(self) -> TimestampOffset | None:
-        return log_reader.offset_for_max_timestamp(self)
+        """The first record with the largest timestamp."""
+        try:
+            return log_reader.offset_for_max_timestamp(self)
+        except CorruptSegment as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """Those a `read_committed` reader of [start_offset, upper_bound) must skip (F1)."""

@@ -163,6 +163,9 @@ class Segment:
     def has_room_for(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
+    def is_index_full(self, max_bytes: int) -> bool:
+        return self.offset_index.is_full(max_bytes) or self.time_index.is_full(max_bytes)
+
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch: what rolling by time counts from; -1 if empty or unknown."""
         if self._first_timestamp is None:
