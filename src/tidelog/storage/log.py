@@ -512,6 +512,11 @@ class Log:
             raise
         self.close_files()
 
+    def delete(self) -> None:
+        """Everything off the disk, at once (a partition's own way is `LogManager.delete`)."""
+        self.close_files()
+        self.disk.remove_tree(self.dir)
+
     def close_files(self) -> None:
         """Gives every descriptor back without writing anything."""
         for segment in self.segments:
