@@ -1,0 +1,146 @@
+"""Every client command against a running broker."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster.commands import Commands
+
+from tidelog.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(config={"group.initial.rebalance.delay.ms": "0"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tidelog(cluster: Cluster) -> Commands:
+    return Commands(cluster.bootstrap)
+
+
+def test_topics(tidelog: Commands) -> None:
+    created = tidelog.run("topics", "create", "orders", "--partitions", "2", "--config", "retention.ms=600000")
+    assert created == "Created topic orders.\n"
+    assert "exists" in tidelog.run("topics", "create", "orders", status=1)
+    tidelog.run("topics", "create", "orders", "--if-not-exists")
+    assert "orders" in tidelog.run("topics", "list").splitlines()
+    head, *partitions = tidelog.run("topics", "describe", "orders").splitlines()
+    assert head.startswith("Topic: orders\tTopicId: ")
+    assert "\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: " in head and "retention.ms=600000" in head
+    assert partitions == [
+        f"\tTopic: orders\tPartition: {n}\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: " for n in (0, 1)
+    ]
+    for quiet in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
+        assert tidelog.run("topics", "describe", quiet) == ""
+    assert len(tidelog.run("topics", "describe", "orders", "--at-min-isr-partitions").splitlines()) == 2
+    tidelog.run("topics", "alter", "orders", "--partitions", "3")
+    assert len(tidelog.json("topics", "describe", "orders")[0]["partitions"]) == 3
+    assert "no such topic" in tidelog.run("topics", "describe", "nowhere", status=1)
+    tidelog.run("topics", "delete", "orders")
+    assert "orders" not in tidelog.run("topics", "list").splitlines()
+
+
+def test_replica_assignment(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "assigned", "--replica-assignment", "1,1,1")
+    assert [row["replicas"] for row in tidelog.json("topics", "describe", "assigned")[0]["partitions"]] == [[1]] * 3
+    tidelog.run("topics", "create", "impossible", "--replica-assignment", "1:9", status=1)
+    tidelog.run("topics", "create", "impossible", "--replication-factor", "2", status=1)
+
+
+def test_configs(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "tuned")
+    tidelog.run("configs", "alter", "--topic", "tuned", "--set", "flush.ms=5", "--set", "retention.ms=7")
+    tidelog.run("configs", "alter", "--topic", "tuned", "--delete", "flush.ms")
+    found = {row["name"]: row["value"] for row in tidelog.json("configs", "describe", "--topic", "tuned")}
+    assert found["retention.ms"] == "7" and "flush.ms" not in found
+    assert "flush.ms" in tidelog.run("configs", "alter", "--topic", "tuned", "--set", "flush.ms=soon", status=1)
+    everything = {row["name"] for row in tidelog.json("configs", "describe", "--broker", "1", "--all")}
+    assert {"node.id", "log.dirs", "num.partitions"} <= everything
+    tidelog.run("configs", "describe", "--topic", "nowhere", status=1)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_lines_in_lines_out(tidelog: Commands, codec: str) -> None:
+    topic = f"lines-{codec}"
+    tidelog.run("topics", "create", topic, "--partitions", "3")
+    lines = [f"line {n} ü" for n in range(3000)]
+    written = tidelog.json("produce", topic, "--compression", codec, stdin="\n".join(lines))
+    assert written == {"topic": topic, "records": 3000}
+    read = tidelog.run("consume", topic, "--from-beginning", "--max", "3000")
+    assert sorted(read.splitlines()) == sorted(lines)
+
+
+def test_keys_offsets_and_times(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "keyed", "--partitions", "4")
+    tidelog.run("produce", "keyed", "--key-separator", ":", "--acks", "1", stdin="a:1\nb:2\na:3\n")
+    assert "line 1" in tidelog.run("produce", "keyed", "--key-separator", ":", stdin="no key here\n", status=1)
+    rows = [
+        json.loads(line)
+        for line in tidelog.run("consume", "keyed", "--from-beginning", "--max", "3", "--json").splitlines()
+    ]
+    by_key = {row["key"]: row["partition"] for row in rows}
+    assert [row["value"] for row in rows if row["key"] == "a"] == ["1", "3"]
+    offsets = {row["partition"]: row for row in tidelog.json("offsets", "keyed")}
+    assert sum(row["log_end_offset"] for row in offsets.values()) == 3
+    assert offsets[by_key["a"]]["high_watermark"] >= 2 and offsets[by_key["a"]]["log_start_offset"] == 0
+    partition = str(by_key["a"])
+    last = str(max(row["offset"] for row in rows if row["key"] == "a"))
+    at_offset = ("--partition", partition, "--offset", last, "--max", "1")
+    assert tidelog.run("consume", "keyed", *at_offset, "--key-separator", "=") == "a=3\n"
+    at = tidelog.json("offsets", "keyed", "--time", str(rows[0]["timestamp"]))
+    assert at[rows[0]["partition"]]["offset"] == 0
+    late = tidelog.json("offsets", "keyed", "--time", "99999999999999")
+    assert all(row["offset"] is None for row in late)
+    assert "offset 77" in tidelog.run("consume", "keyed", "--partition", partition, "--offset", "77", status=1)
+    assert tidelog.run("consume", "keyed", "--timeout-ms", "1") == ""
+
+
+def test_groups(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "shared", "--partitions", "2")
+    for partition in ("0", "1"):
+        tidelog.run("produce", "shared", "--partition", partition, stdin="\n".join(str(n) for n in range(10)))
+    first = tidelog.run("consume", "shared", "--group", "readers", "--from-beginning", "--max", "5").splitlines()
+    rest = tidelog.run("consume", "shared", "--group", "readers", "--from-beginning", "--max", "15").splitlines()
+    assert sorted(first + rest) == sorted([str(n) for n in range(10)] * 2)
+    assert {"group": "readers", "state": "Empty", "protocol_type": "consumer"} in tidelog.json("groups", "list")
+    described = tidelog.json("groups", "describe", "readers")
+    assert [(row["current_offset"], row["lag"]) for row in described["partitions"]] == [(10, 0), (10, 0)]
+    shift = ("groups", "reset-offsets", "readers", "--topic", "shared", "--shift-by=-4")
+    assert [row["new_offset"] for row in tidelog.json(*shift)["offsets"]] == [6, 6]
+    assert tidelog.json("groups", "describe", "readers")["partitions"][0]["current_offset"] == 10
+    tidelog.run(*shift, "--execute")
+    assert tidelog.json("groups", "describe", "readers")["partitions"][0]["current_offset"] == 6
+    tidelog.run("groups", "delete", "readers")
+    assert "readers" in tidelog.run("groups", "delete", "readers", status=1)
+    assert "readers" in tidelog.run("groups", "describe", "readers", status=1)
+
+
+def test_ctrl_c_leaves_the_group(cluster: Cluster, tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "watched")
+    tidelog.run("produce", "watched", stdin="seen\n")
+    command = [sys.executable, "-m", "tidelog", "consume", "watched", "--group", "watchers", "--from-beginning"]
+    with subprocess.Popen(
+        [*command, "--bootstrap", cluster.bootstrap], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as consumer:
+        assert consumer.stdout is not None and consumer.stderr is not None
+        assert consumer.stdout.readline() == "seen\n"
+        consumer.send_signal(signal.SIGINT)
+        assert consumer.wait(20) == 130
+        assert consumer.stderr.read() == ""
+    assert tidelog.json("groups", "describe", "watchers")["members"] == []
+
+
+def test_the_files_of_a_live_broker_can_be_dumped(cluster: Cluster, tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "dumped")
+    tidelog.run("produce", "dumped", "--compression", "zstd", stdin="hello\n")
+    data = cluster.directory / "node-1" / "data"
+    said = tidelog.run("dump", str(data / "dumped-0" / "00000000000000000000.log"), "--records")
+    assert "segment of dumped-0 from offset 0" in said and 'value "hello"' in said
+    metadata = tidelog.run("dump", str(data / "__cluster_metadata-0" / "00000000000000000000.log"))
+    assert "TopicRecord name=dumped" in metadata and "RegisterBrokerRecord" in metadata
+    assert "cluster.id: " in tidelog.run("dump", str(data / "meta.properties"))

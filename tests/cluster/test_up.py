@@ -1,0 +1,131 @@
+"""`up`, `down`, `status`, `chaos` as processes, and who outlives whom."""
+
+import json
+import os
+import select
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from tests.cluster.commands import TIMEOUT_S, Commands, foreground_up
+
+from tidelog.cluster.ports import FREE_PORT_RANGE
+
+
+@pytest.fixture
+def port() -> int:
+    """A port nobody listens on, outside of what the kernel hands out by itself."""
+    for candidate in FREE_PORT_RANGE[os.getpid() % 1000 :]:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", candidate))
+            except OSError:
+                continue
+            return candidate
+    raise AssertionError("no free port")
+
+
+def pid_of(tidelog: Commands, data: Path) -> int:
+    pid: int = tidelog.json("status", "--data", str(data))["nodes"][0]["pid"]
+    return pid
+
+
+def ended(pidfd: int) -> bool:
+    return bool(select.select([pidfd], [], [], TIMEOUT_S)[0])
+
+
+def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
+    data = tmp_path / "data"
+    tidelog = Commands(f"localhost:{port}")
+    with foreground_up(data, "--port", str(port), "--set", "num.partitions=4") as (process, ready):
+        assert ready == {"bootstrap": f"127.0.0.1:{port}", "ui": "-", "metrics": "-", "data": str(data)}
+        tidelog.run("topics", "create", "kept")
+        assert len(tidelog.json("topics", "describe", "kept")[0]["partitions"]) == 4
+        assert tidelog.run("produce", "kept", "--bootstrap", f"[::1]:{port}", stdin="1\n2\n3\n") == ""
+        assert (data / "control.sock").stat().st_mode & 0o777 == 0o600
+        # A second one is refused, and changes nothing.
+        assert "already" in tidelog.run_process("up", "--data", str(data), status=1)
+        for verb, state in (("pause", "paused"), ("resume", "running"), ("kill", "killed"), ("start", "running")):
+            tidelog.run("chaos", verb, "1", "--data", str(data))
+            assert tidelog.json("status", "--data", str(data))["nodes"][0]["state"] == state
+        assert "no node 2" in tidelog.run("chaos", "kill", "2", "--data", str(data), status=2)
+        node = os.pidfd_open(pid_of(tidelog, data))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 0
+        assert ended(node)
+        os.close(node)
+    assert not (data / "control.sock").exists()
+    cluster_id = json.loads((data / "cluster.json").read_text())["cluster_id"]
+    # The port is remembered, and so is everything else.
+    with foreground_up(data) as (process, ready):
+        assert ready["bootstrap"] == f"127.0.0.1:{port}"
+        assert sorted(tidelog.run("consume", "kept", "--from-beginning", "--max", "3").split()) == ["1", "2", "3"]
+        assert json.loads((data / "cluster.json").read_text())["cluster_id"] == cluster_id
+        tidelog.run("down", "--data", str(data))
+        assert process.wait(TIMEOUT_S) == 0
+    assert "no cluster is running" in tidelog.run("down", "--data", str(data), status=1)
+
+
+def test_nodes_die_with_a_supervisor_that_is_killed_and_the_data_lives(tmp_path: Path, port: int) -> None:
+    data = tmp_path / "data"
+    tidelog = Commands(f"127.0.0.1:{port}")
+    with foreground_up(data, "--port", str(port)) as (process, _):
+        tidelog.run("produce", "orders", stdin="survivor\n")
+        tidelog.run("chaos", "pause", "1", "--data", str(data))
+        node = os.pidfd_open(pid_of(tidelog, data))
+        process.kill()
+        assert ended(node), "a paused node outlived its supervisor"
+        os.close(node)
+    # The socket of the dead one lies around; nobody minds.
+    with foreground_up(data):
+        assert tidelog.run("consume", "orders", "--from-beginning", "--max", "1") == "survivor\n"
+
+
+def test_detached(tmp_path: Path, port: int) -> None:
+    data = tmp_path / "data"
+    tidelog = Commands(f"127.0.0.1:{port}")
+    ready = tidelog.run_process("up", "--data", str(data), "--port", str(port), "--detach")
+    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics=- data={data}\n"
+    try:
+        tidelog.run("produce", "orders", stdin="still here\n")
+        assert tidelog.json("status", "--data", str(data))["supervised"]
+        # Even without its supervisor a detached node lives, is found, and can be stopped.
+        os.kill(int((data / "supervisor.lock").read_text()), signal.SIGKILL)
+        assert tidelog.run("consume", "orders", "--from-beginning", "--max", "1") == "still here\n"
+        status = tidelog.json("status", "--data", str(data))
+        assert not status["supervised"] and status["nodes"][0]["state"] == "running"
+        assert "tidelog down" in tidelog.run_process("up", "--data", str(data), status=1)
+        assert "no cluster is running" in tidelog.run("chaos", "kill", "1", "--data", str(data), status=1)
+    finally:
+        tidelog.run("down", "--data", str(data))
+    assert tidelog.json("status", "--data", str(data))["nodes"][0]["pid"] is None
+
+
+def test_a_bad_setting_is_the_users_mistake(tmp_path: Path, port: int) -> None:
+    tidelog = Commands("127.0.0.1:1")
+    line = tidelog.run_process(
+        "up", "--data", str(tmp_path / "d"), "--port", str(port), "--set", "num.partitions=x", status=2
+    )
+    assert "num.partitions" in line
+    with foreground_up(tmp_path / "d", "--port", str(port)):
+        pass
+
+
+def test_node_and_format(tmp_path: Path, port: int) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text(
+        f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path / 'logs'}\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}\n"
+        f"controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:{port + 1}\n"
+    )
+    tidelog = Commands(f"127.0.0.1:{port}")
+    assert "tidelog format" in tidelog.run_process("node", "--config", str(config), status=1)
+    tidelog.run_process("format", "--config", str(config))
+    tidelog.run_process("format", "--config", str(tmp_path / "nowhere"), status=2)
+
+
+def test_the_demo_ends_well() -> None:
+    said = Commands("127.0.0.1:1").run_process("demo", "--seconds", "1")
+    assert "0 missing, 0 doubled: nothing lost, nothing twice" in said
+    assert "What to try next" in said
