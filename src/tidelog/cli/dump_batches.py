@@ -13,6 +13,7 @@ from tidelog.wire.records.attributes import Codec
 from tidelog.wire.records.batch import BATCH_OVERHEAD, BatchHeader, crc_ok, read_header
 from tidelog.wire.records.control import parse_control_type
 from tidelog.wire.records.plain import Record, decode_batch
+from tidelog.wire.schema import field_specs
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # A segment may be as large as this, and so may a batch that claims to be in it.
@@ -140,16 +141,25 @@ def _offsets_record(record: Record) -> Any:
     return decode(record.key, record.value)
 
 
+def _fields(value: Any) -> list[tuple[str, Any]] | None:
+    """Names and values of a typed record, declared for the wire or not; None for what has no fields."""
+    if hasattr(type(value), "__wire__"):
+        return [(name, getattr(value, name)) for name, _ in field_specs(type(value))]
+    if is_dataclass(value):
+        return [(field.name, getattr(value, field.name)) for field in fields(value)]
+    return None
+
+
 def _words(value: Any) -> str:
     """A typed record as `TopicRecord name=orders topic_id=…`, nested structs in brackets."""
-    if is_dataclass(value) and not isinstance(value, type):
-        inner = " ".join(f"{field.name}={_word(getattr(value, field.name))}" for field in fields(value))
-        return f"{type(value).__name__} {inner}".strip()
-    return _word(value)
+    inner = _fields(value)
+    if inner is None:
+        return _word(value)
+    return " ".join([type(value).__name__, *(f"{name}={_word(item)}" for name, item in inner)])
 
 
 def _word(value: Any) -> str:
-    if is_dataclass(value) and not isinstance(value, type):
+    if _fields(value) is not None:
         return f"({_words(value)})"
     if isinstance(value, UUID):
         return uuid_to_text(value)
@@ -161,13 +171,13 @@ def _word(value: Any) -> str:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    assert is_dataclass(value) and not isinstance(value, type)
-    return {"type": type(value).__name__, **{field.name: _json(getattr(value, field.name)) for field in fields(value)}}
+    return {"type": type(value).__name__, **{name: _json(item) for name, item in _fields(value) or ()}}
 
 
 def _json(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _json(getattr(value, field.name)) for field in fields(value)}
+    inner = _fields(value)
+    if inner is not None:
+        return {name: _json(item) for name, item in inner}
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     if isinstance(value, UUID | bytes):

@@ -1,28 +1,27 @@
 """What members of a consumer group tell each other through JoinGroup and SyncGroup (protocol type ``consumer``)."""
 
-import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from struct import Struct
 from typing import Final, TypeVar
 
 from tidelog.core.ids import TopicPartition
 from tidelog.wire.codec import read_message, write_message
 from tidelog.wire.errors import WireError
-from tidelog.wire.schema import BYTES, INT32, STRING, Array, f, message, spec_of
+from tidelog.wire.schema import BYTES, INT32, STRING, Array, f, message, spec_of, struct
 
 T = TypeVar("T")
 PROTOCOL_TYPE: Final = "consumer"
-_VERSION: Final = struct.Struct(">h")
+_VERSION: Final = Struct(">h")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicPartitions:
     topic: str = f(STRING)
     partitions: list[int] = f(Array(INT32))
 
 
 @message(versions="0-3", flexible="none")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConsumerProtocolSubscription:
     topics: list[str] = f(Array(STRING))
     user_data: bytes | None = f(BYTES, nullable="0+", default=None)
@@ -32,7 +31,7 @@ class ConsumerProtocolSubscription:
 
 
 @message(versions="0-3", flexible="none")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConsumerProtocolAssignment:
     assigned_partitions: list[TopicPartitions] = f(Array(TopicPartitions))
     user_data: bytes | None = f(BYTES, nullable="0+", default=None)
