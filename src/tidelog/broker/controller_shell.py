@@ -50,10 +50,11 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Appended, not yet committed: kept so that the commit need not read it back."""
+    """Appended and replayed, not yet committed: kept so that the commit need not read and replay it again."""
 
-    records: Sequence[MetadataRecord]
-    provenance: Provenance
+    last_offset: int
+    records: int
+    delta: MetadataDelta
 
 
 class ControllerShell:
@@ -202,9 +203,8 @@ class ControllerShell:
         except DiskError as error:
             self._fail(error)
             raise ApiError(ErrorCode.NOT_CONTROLLER, "The metadata log failed.") from error
-        provenance = Provenance(last_offset, self._quorum.epoch, now_ms)
-        self._controller.replay(records, provenance)
-        self._uncommitted.append(_Batch(records, provenance))
+        delta = self._controller.replay(records, Provenance(last_offset, self._quorum.epoch, now_ms))
+        self._uncommitted.append(_Batch(last_offset, len(records), delta))
         self._uncommitted_records += len(records)
         if self._uncommitted_records >= MAX_UNCOMMITTED_RECORDS:
             self._room.clear()
@@ -240,10 +240,12 @@ class ControllerShell:
 
     def _publish_committed(self) -> None:
         high_watermark = self._quorum.high_watermark
-        while self._uncommitted and self._uncommitted[0].provenance.offset < high_watermark:
+        while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
             batch = self._uncommitted.popleft()
-            self._uncommitted_records -= len(batch.records)
-            self._publish(self._loader.load_batch(batch.records, batch.provenance))
+            self._uncommitted_records -= batch.records
+            # The controller writes no transactions: what it replayed is what everybody else will.
+            self._loader.image = batch.delta.after
+            self._publish(batch.delta)
         if self._uncommitted_records < MAX_UNCOMMITTED_RECORDS:
             self._room.set()
         while self._waiting and self._waiting[0].last_offset < high_watermark:

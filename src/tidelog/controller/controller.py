@@ -15,6 +15,7 @@ from tidelog.controller.decision import Decision, Situation
 from tidelog.controller.features import update_features
 from tidelog.controller.producer_ids import allocate_producer_ids
 from tidelog.controller.sessions import BrokerSessions
+from tidelog.controller.topic_configs import TopicDescriptions
 from tidelog.controller.topics import create_topics, delete_topics
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
@@ -41,6 +42,7 @@ class Controller:
     ) -> None:
         self._static_config = config
         self._config = config
+        self._described = TopicDescriptions(config)
         self._cluster_id = cluster_id
         self._rng = rng
         self._local_broker_id = local_broker_id
@@ -102,11 +104,19 @@ class Controller:
         return delta
 
     def _situation(self, next_offset: int, now_s: float) -> Situation:
-        return Situation(image=self.image, config=self._config, rng=self._rng, next_offset=next_offset, now_s=now_s)
+        return Situation(
+            image=self.image,
+            config=self._config,
+            described=self._described,
+            rng=self._rng,
+            next_offset=next_offset,
+            now_s=now_s,
+        )
 
     def _take(self, image: ClusterImage) -> None:
         if image.broker_configs(None) is not self.image.broker_configs(None):
             self._config = self._with_dynamic(image)
+            self._described = TopicDescriptions(self._config)
         self.image = image
 
     def _with_dynamic(self, image: ClusterImage) -> NodeConfig:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from tidelog.controller.topic_configs import TopicDescriptions
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import Event
 from tidelog.metadata.image import ClusterImage
@@ -17,12 +18,14 @@ R = TypeVar("R")
 class Situation:
     """Everything a decision may look at.
 
-    `image` holds what was decided so far, committed or not; `config` is the node's with the image's dynamic values;
-    `next_offset` is where the first record of the decision will stand; `now_s` is monotonic.
+    `image` holds what was decided so far, committed or not. `config` is the node's with the image's dynamic values,
+    `described` what it makes of a topic's overrides. `next_offset` is where the decision's first record will stand.
+    `now_s` is monotonic.
     """
 
     image: ClusterImage
     config: NodeConfig
+    described: TopicDescriptions
     rng: random.Random
     next_offset: int
     now_s: float

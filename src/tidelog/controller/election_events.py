@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from tidelog.controller.elections import Change
 from tidelog.core.events import Event, LeaderElected
 from tidelog.metadata.image import LeaderRecoveryState
-from tidelog.metadata.partition_change import merge_change
 from tidelog.metadata.records import LEADER_UNCHANGED
 
 
@@ -15,14 +14,14 @@ def election_events(changes: Iterable[Change], reason: str) -> list[Event]:
     for each in changes:
         if each.record.leader == LEADER_UNCHANGED:
             continue
-        after = merge_change(each.before, each.record)
+        isr = each.record.isr
         events.append(
             LeaderElected(
                 topic=each.topic.name,
                 partition=each.index,
-                leader=after.leader,
-                leader_epoch=after.leader_epoch,
-                isr=after.isr,
+                leader=each.record.leader,
+                leader_epoch=each.before.leader_epoch + 1,
+                isr=each.before.isr if isr is None else tuple(isr),
                 unclean=each.record.leader_recovery_state == LeaderRecoveryState.RECOVERING,
                 reason=reason,
             )

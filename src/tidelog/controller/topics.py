@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tidelog.controller.decision import Decision, Situation
 from tidelog.controller.partitions import MAX_PARTITIONS_PER_REQUEST, check_assignment, new_partition, placer_for
-from tidelog.controller.topic_configs import described_configs, validated_overrides
+from tidelog.controller.topic_configs import validated_overrides
 from tidelog.core.events import Event, TopicCreated, TopicDeleted
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, random_uuid
 from tidelog.metadata.image import ResourceType
@@ -75,7 +75,8 @@ class _Creation:
 
     def create(self, topic: CreatableTopic) -> CreatableTopicResult:
         self._check_name(topic.name)
-        overrides = validated_overrides(self._situation.config, topic)
+        overrides = validated_overrides(topic)
+        described = self._situation.described.of(overrides)
         image = self._situation.image
         topic_id = random_uuid(self._situation.rng)
         while topic_id in image.topics_by_id:
@@ -100,7 +101,7 @@ class _Creation:
             error_message=None,
             num_partitions=len(partitions),
             replication_factor=factor,
-            configs=described_configs(self._situation.config, overrides),
+            configs=described,
         )
 
     def _check_name(self, name: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from tidelog.core.ids import DIR_UNASSIGNED, NO_LEADER, TopicPartition
+from tidelog.metadata.persistent_map import PersistentMap, spread_text, spread_uuid
 
 EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
@@ -46,9 +47,8 @@ class LeaderRecoveryState(IntEnum):
     RECOVERING = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRegistration:
-    """One partition as the controller decided it.
+class PartitionRegistration(NamedTuple):
+    """One partition as the controller decided it. A tuple because a failing broker makes thousands of them at once.
 
     Invariants: `directories` stands in the order of `replicas`; leader is -1 or in the ISR; ISR and ELR are disjoint
     parts of `replicas`; both epochs only grow.
@@ -148,18 +148,26 @@ class Provenance(NamedTuple):
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
+NO_TOPICS_BY_NAME: Final[PersistentMap[str, TopicImage]] = PersistentMap(spread_text)
+NO_TOPICS_BY_ID: Final[PersistentMap[UUID, TopicImage]] = PersistentMap(spread_uuid)
+NO_COLLISIONS: Final[PersistentMap[str, tuple[str, ...]]] = PersistentMap(spread_text)
+NO_CONFIGS: Final[PersistentMap[ConfigResource, Mapping[str, str]]] = PersistentMap(
+    lambda resource: spread_text(resource.name)
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterImage:
     """Everything the metadata log says, up to `provenance`."""
 
     provenance: Provenance = Provenance()
-    topics_by_name: Mapping[str, TopicImage] = field(default_factory=nothing)
-    topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=nothing)
+    topics_by_name: PersistentMap[str, TopicImage] = field(default_factory=lambda: NO_TOPICS_BY_NAME)
+    topics_by_id: PersistentMap[UUID, TopicImage] = field(default_factory=lambda: NO_TOPICS_BY_ID)
     # Names that hold '.' or '_', by the form in which metrics would confuse them (every '.' a '_').
-    colliding_names: Mapping[str, tuple[str, ...]] = field(default_factory=nothing)
+    colliding_names: PersistentMap[str, tuple[str, ...]] = field(default_factory=lambda: NO_COLLISIONS)
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=nothing)
     controllers: Mapping[int, ControllerRegistration] = field(default_factory=nothing)
-    configs_by_resource: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=nothing)
+    configs_by_resource: PersistentMap[ConfigResource, Mapping[str, str]] = field(default_factory=lambda: NO_CONFIGS)
     features: Mapping[str, int] = field(default_factory=nothing)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=nothing)
     next_producer_id: int = 0

@@ -1,7 +1,5 @@
 """What a PartitionRecord or a PartitionChangeRecord makes of a partition, and how a partition is written back."""
 
-from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from tidelog.core.ids import DIR_UNASSIGNED
@@ -54,27 +52,33 @@ def partition_to_record(topic_id: UUID, index: int, partition: PartitionRegistra
 
 def merge_change(partition: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
     """The partition after a change. Writing the leader field bumps the leader epoch, even to the same leader (C3)."""
-    changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
+    replicas, directories = partition.replicas, partition.directories
     if record.replicas is not None:
-        changes["replicas"] = tuple(record.replicas)
+        known = dict(zip(replicas, directories, strict=False))
+        replicas = tuple(record.replicas)
+        directories = tuple(known.get(replica, DIR_UNASSIGNED) for replica in replicas)
     if record.directories is not None:
-        changes["directories"] = tuple(record.directories)
-    elif record.replicas is not None:
-        known = dict(zip(partition.replicas, partition.directories, strict=False))
-        changes["directories"] = tuple(known.get(replica, DIR_UNASSIGNED) for replica in record.replicas)
-    if record.isr is not None:
-        changes["isr"] = tuple(record.isr)
-    if record.eligible_leader_replicas is not None:
-        changes["elr"] = tuple(record.eligible_leader_replicas)
-    if record.last_known_elr is not None:
-        changes["last_known_elr"] = tuple(record.last_known_elr)
-    if record.adding_replicas is not None:
-        changes["adding_replicas"] = tuple(record.adding_replicas)
-    if record.removing_replicas is not None:
-        changes["removing_replicas"] = tuple(record.removing_replicas)
+        directories = tuple(record.directories)
+    leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != LEADER_UNCHANGED:
-        changes["leader"] = record.leader
-        changes["leader_epoch"] = partition.leader_epoch + 1
+        leader, leader_epoch = record.leader, leader_epoch + 1
+    recovery_state = partition.leader_recovery_state
     if record.leader_recovery_state != RECOVERY_STATE_UNCHANGED:
-        changes["leader_recovery_state"] = LeaderRecoveryState(record.leader_recovery_state)
-    return replace(partition, **changes)
+        recovery_state = LeaderRecoveryState(record.leader_recovery_state)
+    return PartitionRegistration(
+        replicas=replicas,
+        directories=directories,
+        isr=_changed(record.isr, partition.isr),
+        elr=_changed(record.eligible_leader_replicas, partition.elr),
+        last_known_elr=_changed(record.last_known_elr, partition.last_known_elr),
+        adding_replicas=_changed(record.adding_replicas, partition.adding_replicas),
+        removing_replicas=_changed(record.removing_replicas, partition.removing_replicas),
+        leader=leader,
+        leader_recovery_state=recovery_state,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition.partition_epoch + 1,
+    )
+
+
+def _changed(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else tuple(new)

@@ -242,7 +242,7 @@ class _Builder:
             changes["brokers"] = _overlaid(before.brokers, self._brokers)
         if self._configs:
             configs = {resource: values or None for resource, values in self._configs.items()}
-            changes["configs_by_resource"] = _overlaid(before.configs_by_resource, configs)
+            changes["configs_by_resource"] = before.configs_by_resource.updated(configs)
         if self._features:
             changes["features"] = _overlaid(before.features, self._features)
         after = replace(before, provenance=provenance, **changes)
@@ -264,22 +264,36 @@ class _Builder:
     def _build_topics(self, changes: dict[str, Any]) -> dict[UUID, TopicDelta]:
         if not self._topics and not self._deleted:
             return {}
-        by_name = dict(self._image.topics_by_name)
-        by_id = dict(self._image.topics_by_id)
-        collisions = dict(self._image.colliding_names)
-        for topic in self._deleted.values():
-            del by_name[topic.name], by_id[topic.topic_id]
-            _drop_collision(collisions, topic.name)
+        names: dict[str, TopicImage | None] = {topic.name: None for topic in self._deleted.values()}
+        ids: dict[UUID, TopicImage | None] = dict.fromkeys(self._deleted)
         deltas = {}
         for topic_id, draft in self._topics.items():
             after = TopicImage(draft.name, topic_id, draft.partitions)
-            by_name[draft.name] = by_id[topic_id] = after
-            if draft.before is None:
-                _add_collision(collisions, draft.name)
+            names[draft.name] = ids[topic_id] = after
             changed = {index: draft.partitions[index] for index in draft.changed}
             deltas[topic_id] = TopicDelta(draft.before, after, changed)
-        changes.update(topics_by_name=by_name, topics_by_id=by_id, colliding_names=collisions)
+        changes["topics_by_name"] = self._image.topics_by_name.updated(names)
+        changes["topics_by_id"] = self._image.topics_by_id.updated(ids)
+        collisions = self._build_collisions()
+        if collisions:
+            changes["colliding_names"] = self._image.colliding_names.updated(collisions)
         return deltas
+
+    def _build_collisions(self) -> dict[str, tuple[str, ...] | None]:
+        changed: dict[str, set[str]] = {}
+
+        def names_like(name: str) -> set[str]:
+            form = collision_form(name)
+            if form is None:
+                return set()
+            return changed.setdefault(form, set(self._image.colliding_names.get(form, ())))
+
+        for topic in self._deleted.values():
+            names_like(topic.name).discard(topic.name)
+        for draft in self._topics.values():
+            if draft.before is None:
+                names_like(draft.name).add(draft.name)
+        return {form: tuple(sorted(names)) or None for form, names in changed.items()}
 
 
 def _overlaid(base: Mapping[K, V], overlay: Mapping[K, V | None]) -> dict[K, V]:
@@ -291,22 +305,6 @@ def _overlaid(base: Mapping[K, V], overlay: Mapping[K, V | None]) -> dict[K, V]:
         else:
             result[key] = value
     return result
-
-
-def _add_collision(collisions: dict[str, tuple[str, ...]], name: str) -> None:
-    form = collision_form(name)
-    if form is not None:
-        collisions[form] = tuple(sorted((*collisions.get(form, ()), name)))
-
-
-def _drop_collision(collisions: dict[str, tuple[str, ...]], name: str) -> None:
-    form = collision_form(name)
-    if form is not None:
-        others = tuple(other for other in collisions[form] if other != name)
-        if others:
-            collisions[form] = others
-        else:
-            del collisions[form]
 
 
 _REPLAY: Final[dict[type[MetadataRecord], Any]] = {

@@ -135,10 +135,10 @@ class QuorumReplica:
     def _become_leader(self, candidate: Candidate, now_ms: int) -> None:
         leader = Leader(candidate.epoch, self.log.log_end_offset, self.voters)
         self._become(leader, ElectionState(leader.epoch, leader_id=self.key.id))
-        version = 1 if self.voters.kraft_version >= KRAFT_VERSION_RECONFIGURABLE else 0
         messages: list[ControlMessage] = [
+            # Version 0, whatever kraft.version says: Kafka 4.3's own readers know no other.
             LeaderChangeMessage(
-                version=version,
+                version=0,
                 leader_id=self.key.id,
                 voters=self.voters.leader_change_voters(self.voters.ids),
                 granting_voters=self.voters.leader_change_voters(sorted(candidate.granted)),

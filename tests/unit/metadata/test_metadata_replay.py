@@ -46,6 +46,7 @@ from tidelog.metadata.records import (
 )
 from tidelog.metadata.replay import ReplayError, apply_records
 from tidelog.metadata.snapshot import image_records
+from tidelog.wire import schema
 
 ID = UUID(int=1000)
 DIRS = [UUID(int=500 + n) for n in range(4)]
@@ -123,7 +124,7 @@ def test_every_field_of_a_change() -> None:
     assert (partition.adding_replicas, partition.removing_replicas) == ((4,), (3,))
     assert (partition.elr, partition.last_known_elr) == ((3,), (4,))
     assert partition.leader_recovery_state is LeaderRecoveryState.RECOVERING
-    moved = replace(record, directories=DIRS[1:4], leader_recovery_state=0)
+    moved = schema.changed(record, directories=DIRS[1:4], leader_recovery_state=0)
     partition = replayed(*topic(), moved).partition(TopicPartition("orders", 0))
     assert partition is not None
     assert partition.directories == tuple(DIRS[1:4])
