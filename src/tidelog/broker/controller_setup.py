@@ -9,10 +9,9 @@ from tidelog.controller.controller import Controller
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ports import Offload, WallClock
-from tidelog.metadata.features import bootstrap_records
 from tidelog.metadata.records import MetadataRecord, unframe
 from tidelog.quorum.errors import QuorumError
-from tidelog.quorum.formatting import read_bootstrap
+from tidelog.quorum.formatting import BOOTSTRAP_CHECKPOINT, read_bootstrap
 from tidelog.quorum.metadata_log import MetadataLogConfig
 from tidelog.quorum.replica import QuorumReplica
 from tidelog.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -54,10 +53,7 @@ async def start_controller(
     shell = ControllerShell(
         quorum, controller, offload=offload, wall_clock=wall_clock, events=events, on_fatal=on_fatal
     )
-    try:
-        await shell.start(_bootstrap(disk, metadata_dir))
-    except WireError as error:
-        raise QuorumError(f"the metadata log holds a record that cannot be read: {error}") from error
+    await shell.start(_bootstrap(disk, metadata_dir))
     return shell
 
 
@@ -85,6 +81,7 @@ def static_voters(config: NodeConfig) -> VoterSet | None:
 
 
 def _bootstrap(disk: Disk, metadata_dir: str) -> list[MetadataRecord]:
-    """What formatting left; a directory formatted by an older tool has no file, and starts with the defaults."""
-    values = read_bootstrap(disk, metadata_dir)
-    return [*bootstrap_records()] if values is None else [unframe(value) for value in values]
+    try:
+        return [unframe(value) for value in read_bootstrap(disk, metadata_dir) or ()]
+    except WireError as error:
+        raise QuorumError(f"{metadata_dir}/{BOOTSTRAP_CHECKPOINT} cannot be read: {error}") from error

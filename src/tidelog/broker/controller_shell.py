@@ -22,12 +22,13 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance
 from tidelog.metadata.loader import MetadataLoader
 from tidelog.metadata.records import MetadataRecord, frame, unframe
+from tidelog.metadata.replay import ReplayError
 from tidelog.metadata.snapshot import image_records
-from tidelog.quorum.errors import BatchTooLarge
+from tidelog.quorum.errors import BatchTooLarge, QuorumError
 from tidelog.quorum.replica import QuorumReplica
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.storage.ports import DiskError
-from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode, WireError
 
 # Called after each committed batch, in order, before the request that caused it is answered. What it raises is fatal.
 MetadataListener = Callable[[ClusterImage, MetadataDelta], None]
@@ -103,13 +104,16 @@ class ControllerShell:
     async def start(self, bootstrap: Sequence[MetadataRecord]) -> None:
         """Elects, replays what is committed, and activates the controller. QuorumError or DiskError: do not serve.
 
-        `bootstrap` are the first records of a new cluster.
+        `bootstrap` are the first records of a new cluster, as formatting left them.
         """
         now_ms = self._wall_clock.now_ms()
         self._quorum.start_election(now_ms)
         await self._flush()
         self._quorum.log.checkpoint_recovery_point()
-        self._replay_committed()
+        try:
+            self._replay_committed()
+        except (WireError, ReplayError) as error:
+            raise QuorumError(f"the metadata log cannot be replayed: {error}") from error
         self._last_snapshot_ms = now_ms
         loop = asyncio.get_running_loop()
         activation = self._controller.activate(self.image, bootstrap, loop.time())

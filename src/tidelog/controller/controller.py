@@ -20,6 +20,7 @@ from tidelog.controller.topics import create_topics, delete_topics
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
 from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.features import bootstrap_records
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance, ResourceType
 from tidelog.metadata.records import ConfigRecord, MetadataRecord
 from tidelog.metadata.replay import apply_records
@@ -52,7 +53,10 @@ class Controller:
     # --- coming to power and losing it ---
 
     def activate(self, image: ClusterImage, bootstrap: Sequence[MetadataRecord], now_s: float) -> Decision[None]:
-        """Takes over at the committed image; a cluster without any feature level is new and gets its first records."""
+        """Takes over at the committed image; a cluster without any feature level is new and gets its first records.
+
+        Those are `bootstrap`, or our own if formatting left none.
+        """
         self._take(image)
         self.sessions.clear()
         for broker in image.brokers.values():
@@ -69,7 +73,7 @@ class Controller:
             name=MIN_INSYNC_REPLICAS,
             value=str(self._static_config.min_insync_replicas),
         )
-        return Decision(response=None, records=[*bootstrap, minimum])
+        return Decision(response=None, records=[*(bootstrap or bootstrap_records()), minimum])
 
     def resign(self, committed: ClusterImage) -> None:
         """Forgets what was decided and not committed."""

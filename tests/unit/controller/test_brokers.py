@@ -288,7 +288,6 @@ class TestElections:
         harness.heartbeat(1, want_fence=True)
         assert state(harness)[0] == -1
 
-    @pytest.mark.rule("C9")
     def test_controlled_shutdown_moves_leadership_first(self) -> None:
         harness = with_topic(1, 2)
         first = harness.heartbeat(1, want_shut_down=True)

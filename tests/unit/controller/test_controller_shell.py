@@ -10,12 +10,14 @@ from uuid import UUID
 import pytest
 from tests.unit.controller.harness import CLUSTER_ID, node_config, registration
 
+from tidelog.broker import controller_shell
 from tidelog.broker.controller_setup import start_controller
 from tidelog.broker.controller_shell import ControllerShell
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import Event, TopicCreated
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
+from tidelog.metadata.records import RemoveTopicRecord, frame
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.formatting import format_metadata_dir
 from tidelog.storage.memory import MemoryDisk
@@ -355,6 +357,55 @@ def test_a_record_of_a_newer_version_is_one_line() -> None:
         format_metadata_dir(world.disk, "/data", [b"\x01\x63\x00\x00"], voters=None, now_ms=1)
         with pytest.raises(QuorumError, match="may come from a newer version"):
             await world.start()
+
+    run(story)
+
+
+def test_a_log_that_is_not_the_history_of_its_image_is_one_line() -> None:
+    async def story() -> None:
+        world = World()
+        shell = await world.start_with_broker()
+        await shell.send(create("a"))
+        # a change of a topic that never was
+        stray = frame(RemoveTopicRecord(topic_id=UUID(int=5)))
+        shell._quorum.append([stray], 1)
+        await shell.stop()
+        with pytest.raises(QuorumError, match="cannot be replayed"):
+            await world.start()
+
+    run(story)
+
+
+def test_what_need_not_be_one_batch_is_cut_into_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        world = World()
+        shell = await world.start_with_broker()
+        await shell.send(create("a", partitions=10))
+        monkeypatch.setattr(controller_shell, "MAX_RECORDS_PER_BATCH", 4)
+        again = await shell.send(registration(1))
+        assert again.error_code == 0
+        world.published.clear()
+        beat = BrokerHeartbeatRequest(broker_id=1, broker_epoch=again.broker_epoch, want_fence=True)
+        assert (await shell.send(beat)).is_fenced
+        assert [len(delta.topics) for _, delta in world.published] == [1, 1, 1]
+        topic = shell.image.topics_by_name["a"]
+        assert {partition.leader for partition in topic.partitions.values()} == {-1}
+
+    run(story)
+
+
+def test_requests_wait_while_too_much_is_uncommitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(controller_shell, "MAX_UNCOMMITTED_RECORDS", 10)
+        world = World()
+        shell = await world.start_with_broker()
+        world.gate.opened.clear()
+        sent = [asyncio.ensure_future(shell.send(create(f"topic-{number}"))) for number in range(20)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(shell._waiting) == 5, "two records each"
+        world.gate.opened.set()
+        assert [answer.topics[0].error_code for answer in await asyncio.gather(*sent)] == [0] * 20
 
     run(story)
 
