@@ -11,7 +11,7 @@ from tidelog.core.ids import METADATA_TOPIC, uuid_to_text
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.attributes import Codec
 from tidelog.wire.records.batch import BATCH_OVERHEAD, BatchHeader, crc_ok, read_header
-from tidelog.wire.records.control import parse_control_type
+from tidelog.wire.records.control import ControlRecordType, parse_control_type, parse_end_txn_marker
 from tidelog.wire.records.plain import Record, decode_batch
 from tidelog.wire.schema import field_specs
 
@@ -102,8 +102,7 @@ def _records(batch: bytes, header: BatchHeader, reader: Reader | None) -> Iterat
         data: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
         try:
             if header.is_control:
-                control_type = parse_control_type(record.key).name
-                yield Line(f"  {record.offset}: {control_type}", {**data, "control": control_type})
+                yield _control_line(record, data)
                 continue
             if reader is not None:
                 said = reader(record)
@@ -123,6 +122,18 @@ def _records(batch: bytes, header: BatchHeader, reader: Reader | None) -> Iterat
                 "headers": [[name, quoted(value)] for name, value in record.headers],
             },
         )
+
+
+def _control_line(record: Record, data: dict[str, Any]) -> Line:
+    control_type = parse_control_type(record.key)
+    if control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        marker = parse_end_txn_marker(record)
+        text = f"{control_type.name} of a transaction, coordinator epoch {marker.coordinator_epoch}"
+        return Line(f"  {record.offset}: {text}", {**data, "control": control_type.name, **marker._asdict()})
+    from tidelog.quorum.control_records import decode_control
+
+    said = decode_control(record)
+    return Line(f"  {record.offset}: {_words(said)}", {**data, "control": control_type.name, **_plain(said)})
 
 
 def _metadata_record(record: Record) -> Any:

@@ -123,18 +123,23 @@ async def _describe(client: "Client", group: str) -> dict[str, Any]:
     if described.state == "Dead" and not committed:
         raise CommandFailed(f"there is no group {group!r}")
     readers = {tp: member for member in described.members for tp in member.partitions}
-    ends = await list_offsets(client, dict.fromkeys(sorted({*committed, *readers}), LATEST))
+    concerned = sorted({*committed, *readers})
+    answer = await client.refresh(sorted({tp.topic for tp in concerned}))
+    # Offsets outlive the topics they were committed for.
+    existing = {topic.name for topic in answer.topics if topic.error_code == 0}
+    found = await list_offsets(client, {tp: LATEST for tp in concerned if tp.topic in existing})
     partitions = []
-    for tp in sorted(ends):
+    for tp in concerned:
         current = committed[tp].offset if tp in committed else None
+        end = found[tp].offset if tp in found else None
         reader = readers.get(tp)
         partitions.append(
             {
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "current_offset": current,
-                "log_end_offset": ends[tp].offset,
-                "lag": ends[tp].offset - current if current is not None else None,
+                "log_end_offset": end,
+                "lag": end - current if current is not None and end is not None else None,
                 "consumer_id": reader.member_id if reader is not None else None,
                 "host": reader.host if reader is not None else None,
                 "client_id": reader.client_id if reader is not None else None,

@@ -17,21 +17,24 @@ async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
     buffered reader's lock would be held while Python ends.
     """
     loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(_CHUNKS_AHEAD)
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    # The queue's bound: a chunk is read only when there is room for it.
+    room = threading.Semaphore(_CHUNKS_AHEAD)
 
     def read() -> None:
-        while True:
+        chunk = b"a chunk to begin with"
+        while chunk:
+            room.acquire()
             chunk = os.read(fd, _CHUNK_BYTES)
             try:
-                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-            except (RuntimeError, asyncio.CancelledError):
-                return  # the loop is gone: nobody waits for more
-            if not chunk:
-                return
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits for more
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
     rest = b""
     while chunk := await chunks.get():
+        room.release()
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:
             yield [line.removesuffix(b"\r") for line in lines]

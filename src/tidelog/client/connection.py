@@ -1,6 +1,7 @@
 """One connection to one broker: requests pipelined, answers in order, everything bounded."""
 
 import asyncio
+import errno
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -229,7 +230,8 @@ def _is_unsupported(frame: memoryview, position: int) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, ConnectionRefusedError):
+    # A name with several addresses fails with all of their errors in one text.
+    if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return "connection refused"
     if isinstance(error, OSError) and error.strerror and error.errno is not None and error.errno > 0:
         return error.strerror

@@ -29,19 +29,10 @@ class DirectoryLock:
         return cls(fd)
 
     @classmethod
-    def is_held(cls, path: Path) -> bool:
-        """Whether a supervisor lives; takes nothing, creates nothing."""
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+    def refuse_if_held(cls, path: Path) -> None:
+        """ClusterError if a supervisor lives; creates nothing where there is no lock file yet."""
+        if path.exists():
+            cls.take(path).release()
 
     def release(self) -> None:
         os.close(self._fd)

@@ -12,6 +12,7 @@ from tidelog.cluster.process import NodeProcess, describe_exit
 from tidelog.cluster.states import ALIVE, TRANSITIONS, NodeState, NodeStatus
 
 STOP_TIMEOUT_S: Final = 30.0
+CONSOLE_CHECK_S: Final = 10.0
 
 # (node, the state it left)
 OnChange = Callable[["SupervisedNode", NodeState], None]
@@ -126,7 +127,11 @@ class SupervisedNode:
         return self._process
 
     async def _watch(self, process: NodeProcess) -> None:
-        self.exit_status = await process.wait()
+        waiting = asyncio.ensure_future(process.wait())
+        while not waiting.done():
+            await asyncio.wait((waiting,), timeout=CONSOLE_CHECK_S)
+            process.bound_console()
+        self.exit_status = waiting.result()
         (self._directory / "node.pid").unlink(missing_ok=True)
         if self.state is NodeState.STOPPING:
             self._move(NodeState.STOPPED)

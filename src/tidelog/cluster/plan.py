@@ -80,8 +80,7 @@ async def prepare(request: ClusterRequest) -> PreparedCluster:
         raise BadRequest(f"{directory} is not a directory")
     existing = directory.load()
     _check_brokers(request, existing)
-    if DirectoryLock.is_held(directory.lock_file):
-        DirectoryLock.take(directory.lock_file).release()
+    DirectoryLock.refuse_if_held(directory.lock_file)
     rng = random.SystemRandom()
     reservations = Reservations(loopback_hosts(), rng)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.platform import ON_LINUX
 
 _CHILD: Final = str(Path(__file__).with_name("child.py"))
+MAX_CONSOLE_BYTES: Final = 1024 * 1024
 _TAIL_BYTES: Final = 8 * 1024
 
 
@@ -39,7 +41,8 @@ class NodeProcess:
                 pipe, lifeline = os.pipe()
             command = [sys.executable, "-I", "-S", _CHILD, str(os.getpid()), str(pipe), *command]
         try:
-            with console.open("wb") as output:
+            # Appending, so that `bound_console` may cut the file under the node's feet.
+            with console.open("ab") as output:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     stdin=asyncio.subprocess.DEVNULL,
@@ -80,6 +83,12 @@ class NodeProcess:
             os.close(self._lifeline)
             self._lifeline = None
         return status
+
+    def bound_console(self) -> None:
+        """Moves what the node printed aside once it is much; a node's own log rotates by itself."""
+        if self._console.stat().st_size > MAX_CONSOLE_BYTES:
+            shutil.copyfile(self._console, self._console.with_suffix(".log.1"))
+            os.truncate(self._console, 0)
 
     def last_words(self) -> str:
         """The end of what the process printed: the reason when it did not come up."""

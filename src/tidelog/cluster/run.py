@@ -33,7 +33,9 @@ async def run_cluster(
     def on_signal() -> None:
         (force if stop.is_set() else stop).set()
 
-    for number in STOP_SIGNALS:
+    # Under `nohup` the end of the terminal is none of our business.
+    heeded = [number for number in STOP_SIGNALS if number != signal.SIGHUP or not _is_ignored(number)]
+    for number in heeded:
         loop.add_signal_handler(number, on_signal)
     try:
         supervisor = await Supervisor.create(request, on_event=on_event, probe=probe)
@@ -49,8 +51,12 @@ async def run_cluster(
             await control.close()
             supervisor.close()
     finally:
-        for number in STOP_SIGNALS:
+        for number in heeded:
             loop.remove_signal_handler(number)
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 async def _until(work: Coroutine[Any, Any, object], stop: asyncio.Event) -> bool:
