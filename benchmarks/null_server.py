@@ -8,7 +8,7 @@ Speaks just enough for a producer (ApiVersions, Metadata, InitProducerId, Produc
 import asyncio
 import struct
 import sys
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import uvloop
@@ -44,8 +44,7 @@ class NullConnection(asyncio.BufferedProtocol):
         self._offsets: dict[int, int] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._filled == len(self._buffer):

@@ -4,7 +4,6 @@ Unknown topics and partitions are refused here, as Kafka's broker refuses them b
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -29,6 +28,7 @@ from tidelog.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from tidelog.wire.schema import changed
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 FIRST_FETCH_VERSION_WITH_ERROR: Final = 2
@@ -66,7 +66,7 @@ def resolve_commit(
             known.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=there))
         if absent:
             refused.topics.append(_refused(name, topic_id, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    return replace(request, topics=known), refused
+    return changed(request, topics=known), refused
 
 
 def _refused(
@@ -133,8 +133,8 @@ def resolve_fetch(
                 )
             )
         else:
-            known.append(replace(topic, name=name))
-    return replace(request, topics=known), refused
+            known.append(changed(topic, name=name))
+    return changed(request, topics=known), refused
 
 
 def merge_fetch(

@@ -12,7 +12,7 @@ from uuid import UUID as PyUuid
 from tidelog.core.ids import ZERO_UUID
 from tidelog.wire.codec import RESPONSE_LIMITS, read_message, write_message
 from tidelog.wire.errors import WireError
-from tidelog.wire.schema import BYTES, INT32, INT64, STRING, UUID, Array, f, message
+from tidelog.wire.schema import BYTES, INT32, INT64, STRING, UUID, Array, f, message, struct
 
 T = TypeVar("T")
 KeyValue = tuple[bytes, bytes | None]
@@ -30,7 +30,7 @@ MAX_STRING_BYTES: Final = 2**15 - 1
 
 
 @message(versions="0-1", flexible="none")
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitKey:
     group: str = f(STRING)
     topic: str = f(STRING)
@@ -38,7 +38,7 @@ class OffsetCommitKey:
 
 
 @message(versions="0-4", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitValue:
     offset: int = f(INT64)
     leader_epoch: int = f(INT32, "3+", default=-1)
@@ -49,12 +49,12 @@ class OffsetCommitValue:
 
 
 @message(versions="2", flexible="none")
-@dataclass(slots=True, kw_only=True)
+@struct
 class GroupMetadataKey:
     group: str = f(STRING)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MemberMetadata:
     member_id: str = f(STRING)
     group_instance_id: str | None = f(STRING, "3+", nullable="3+", default=None)
@@ -67,7 +67,7 @@ class MemberMetadata:
 
 
 @message(versions="0-4", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class GroupMetadataValue:
     protocol_type: str = f(STRING)
     generation: int = f(INT32)

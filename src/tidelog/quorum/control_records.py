@@ -1,7 +1,6 @@
 """What the quorum writes about itself, between the records of its users: Kafka's control records, byte for byte."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID as PyUuid
 
@@ -9,17 +8,17 @@ from tidelog.wire.codec import read_message, write_message
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.control import ControlRecordType, control_key, parse_control_type
 from tidelog.wire.records.plain import Record, encode_batch
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, UINT16, UUID, Array, Struct, f, message, spec_of
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, UINT16, UUID, Array, Struct, f, message, spec_of, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderChangeVoter:
     voter_id: int = f(INT32)
     voter_directory_id: PyUuid = f(UUID, "1+")
 
 
 @message(versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderChangeMessage:
     """Opens an epoch. `version` repeats the version it is written at, as in all of these."""
 
@@ -30,39 +29,39 @@ class LeaderChangeMessage:
 
 
 @message(versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class SnapshotHeaderRecord:
     version: int = f(INT16)
     last_contained_log_timestamp: int = f(INT64)
 
 
 @message(versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class SnapshotFooterRecord:
     version: int = f(INT16)
 
 
 @message(versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class KRaftVersionRecord:
     version: int = f(INT16)
     k_raft_version: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class VoterEndpoint:
     name: str = f(STRING)
     host: str = f(STRING)
     port: int = f(UINT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class KRaftVersionFeature:
     min_supported_version: int = f(INT16)
     max_supported_version: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class VotersRecordVoter:
     voter_id: int = f(INT32)
     voter_directory_id: PyUuid = f(UUID)
@@ -71,7 +70,7 @@ class VotersRecordVoter:
 
 
 @message(versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class VotersRecord:
     version: int = f(INT16)
     voters: list[VotersRecordVoter] = f(Array(VotersRecordVoter))

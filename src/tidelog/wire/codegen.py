@@ -7,7 +7,6 @@ with the position at which they belong.
 
 import struct
 from collections.abc import Callable
-from dataclasses import fields
 from functools import cache
 from typing import Any
 from uuid import UUID as PyUuid
@@ -15,7 +14,6 @@ from uuid import UUID as PyUuid
 from tidelog.wire.errors import WireError
 from tidelog.wire.schema import (
     BYTES,
-    METADATA_KEY,
     RECORDS,
     STRING,
     UUID,
@@ -24,14 +22,9 @@ from tidelog.wire.schema import (
     FieldType,
     Primitive,
     Struct,
+    field_specs,
 )
 from tidelog.wire.varint import read_uvarint, write_uvarint
-
-
-@cache
-def field_specs(cls: type) -> tuple[tuple[str, FieldSpec], ...]:
-    """The fields of a declared class, in wire order."""
-    return tuple((item.name, item.metadata[METADATA_KEY]) for item in fields(cls))
 
 
 @cache

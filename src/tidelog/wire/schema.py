@@ -1,6 +1,6 @@
 """How a message is declared: one class for all versions, each field with the versions it exists in.
 
-    @dataclass(slots=True, kw_only=True)
+    @struct
     class ListOffsetsPartition:
         partition_index: int = f(INT32)
         current_leader_epoch: int = f(INT32, "4+", default=-1)
@@ -14,8 +14,8 @@ version.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, dataclass_transform
 
 from tidelog.core.ids import ZERO_UUID
 
@@ -96,9 +96,6 @@ class FieldSpec:
     default: Any
 
 
-METADATA_KEY: Final = "wire"
-
-
 class _Unset:
     pass
 
@@ -117,13 +114,7 @@ def f(
     """Declares a field: its type, the versions that have it, those in which it may be null, its tag, its default."""
     if default is _UNSET:
         default = _implicit_default(type)
-    spec = FieldSpec(type, Versions.parse(versions), Versions.parse(nullable), tag, default)
-    metadata = {METADATA_KEY: spec}
-    if isinstance(type, Array) and default is not None:
-        return field(default_factory=list, metadata=metadata)
-    if isinstance(type, Struct) and default is not None:
-        return field(default_factory=type.cls, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return FieldSpec(type, Versions.parse(versions), Versions.parse(nullable), tag, default)
 
 
 def _implicit_default(field_type: FieldType) -> Any:
@@ -132,6 +123,85 @@ def _implicit_default(field_type: FieldType) -> Any:
     if isinstance(field_type, Array):
         return []
     return field_type.cls()
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: type[T]) -> type[T]:
+    """Makes a class of declared fields: slots, keyword arguments with defaults, equality, a readable form.
+
+    A dataclass in all but cost: a node has hundreds of these and needs few of them to start, so the constructor is
+    compiled when the first object is made.
+    """
+    specs = {name: value for name, value in cls.__dict__.items() if isinstance(value, FieldSpec)}
+    namespace = {
+        name: value
+        for name, value in cls.__dict__.items()
+        if name not in specs and name not in ("__dict__", "__weakref__")
+    }
+    namespace["__slots__"] = tuple(specs)
+    namespace["__wire__"] = tuple(specs.items())
+    namespace["__init__"] = _first_init
+    namespace["__repr__"] = _repr
+    namespace["__eq__"] = _eq
+    namespace["__hash__"] = None
+    made: Any = type(cls.__name__, cls.__bases__, namespace)
+    return made
+
+
+def field_specs(cls: type) -> tuple[tuple[str, FieldSpec], ...]:
+    """The fields of a declared class, in wire order."""
+    found: tuple[tuple[str, FieldSpec], ...] = cls.__wire__  # type: ignore[attr-defined]
+    return found
+
+
+def changed(message: T, **fields: Any) -> T:
+    """A copy of a message with some fields changed."""
+    cls = type(message)
+    values = {name: getattr(message, name) for name, _ in field_specs(cls)}
+    return cls(**(values | fields))
+
+
+def _first_init(self: Any, **values: Any) -> None:
+    cls = type(self)
+    cls.__init__ = _compile_init(cls)
+    cls.__init__(self, **values)
+
+
+def _compile_init(cls: type) -> Callable[..., None]:
+    names: dict[str, Any] = {"_absent": _UNSET}
+    parameters, lines = [], []
+    for name, spec in field_specs(cls):
+        if isinstance(spec.type, Array) and spec.default is not None:
+            fresh = "[]"
+        elif isinstance(spec.type, Struct) and spec.default is not None:
+            names[f"_{name}"] = spec.type.cls
+            fresh = f"_{name}()"
+        else:
+            names[f"_{name}"] = spec.default
+            parameters.append(f"{name}=_{name}")
+            lines.append(f"    self.{name} = {name}")
+            continue
+        # A list or struct of its own for every object.
+        parameters.append(f"{name}=_absent")
+        lines.append(f"    self.{name} = {fresh} if {name} is _absent else {name}")
+    signature = ", ".join(["self", "*", *parameters]) if parameters else "self"
+    exec("\n".join([f"def __init__({signature}):", *(lines or ["    pass"])]), names)
+    compiled: Callable[..., None] = names["__init__"]
+    return compiled
+
+
+def _repr(self: Any) -> str:
+    cls = type(self)
+    return f"{cls.__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name, _ in field_specs(cls))})"
+
+
+def _eq(self: Any, other: object) -> bool:
+    if type(self) is not type(other):
+        return False
+    return all(getattr(self, name) == getattr(other, name) for name, _ in field_specs(type(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +214,11 @@ class MessageSpec:
     flexible: Versions
 
 
-T = TypeVar("T")
 _SPECS: dict[type, MessageSpec] = {}
 
 
 def message(*, api_key: int = -1, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
-    """Marks a class as a whole message. Stands above `@dataclass`."""
+    """Marks a class as a whole message. Stands above `@struct`."""
 
     def mark(cls: type[T]) -> type[T]:
         _SPECS[cls] = MessageSpec(cls.__name__, api_key, Versions.parse(versions), Versions.parse(flexible))

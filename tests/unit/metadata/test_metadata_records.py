@@ -1,6 +1,5 @@
 """Metadata records are Kafka's byte for byte. The hex texts were written by Kafka 4.3's own serializer."""
 
-from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidelog.metadata import records as r
 from tidelog.wire.errors import WireError
-from tidelog.wire.schema import METADATA_KEY, Array, FieldSpec, Primitive, spec_of
+from tidelog.wire.schema import Array, FieldSpec, Primitive, field_specs, spec_of
 
 U = UUID(int=0x0102030405060708090A0B0C0D0E0F10)
 W = UUID(int=0x1112131415161718191A1B1C1D1E1F20)
@@ -209,7 +208,7 @@ def item_values(kind: Primitive) -> st.SearchStrategy[Any]:
 
 
 def instances(cls: type) -> st.SearchStrategy[Any]:
-    return st.builds(cls, **{field.name: values_for(field.metadata[METADATA_KEY]) for field in fields(cls)})
+    return st.builds(cls, **{name: values_for(spec) for name, spec in field_specs(cls)})
 
 
 any_record = st.sampled_from(sorted(r.RECORD_TYPES.values(), key=lambda cls: cls.__name__)).flatmap(instances)

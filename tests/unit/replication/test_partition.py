@@ -2,6 +2,7 @@
 
 import errno
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -26,11 +27,11 @@ def batch(*values: bytes) -> memoryview:
     return memoryview(bytearray(encode_batch([Record(timestamp=NOW, key=None, value=value) for value in values])))
 
 
-def registration(**changes: object) -> PartitionRegistration:
+def registration(**changes: Any) -> PartitionRegistration:
     base = PartitionRegistration(
         replicas=(1,), directories=(UUID(int=1000),), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
     )
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return base._replace(**changes)
 
 
 @pytest.fixture

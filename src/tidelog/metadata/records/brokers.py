@@ -1,12 +1,11 @@
 """Records about the nodes of a cluster: registrations, their changes, fencing."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, INT64, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, INT64, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Endpoint:
     name: str = f(STRING)
     host: str = f(STRING)
@@ -14,7 +13,7 @@ class Endpoint:
     security_protocol: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class SupportedFeature:
     name: str = f(STRING)
     min_supported_version: int = f(INT16)
@@ -22,7 +21,7 @@ class SupportedFeature:
 
 
 @message(api_key=0, versions="0-4", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class RegisterBrokerRecord:
     """A broker process joined; its epoch is the offset of this very record."""
 
@@ -41,14 +40,14 @@ class RegisterBrokerRecord:
 
 
 @message(api_key=1, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class UnregisterBrokerRecord:
     broker_id: int = f(INT32)
     broker_epoch: int = f(INT64)
 
 
 @message(api_key=7, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FenceBrokerRecord:
     """Kafka's older way to say it; read, and no longer written (BrokerRegistrationChange is)."""
 
@@ -57,7 +56,7 @@ class FenceBrokerRecord:
 
 
 @message(api_key=8, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class UnfenceBrokerRecord:
     """Kafka's older way to say it; read, and no longer written (BrokerRegistrationChange is)."""
 
@@ -66,7 +65,7 @@ class UnfenceBrokerRecord:
 
 
 @message(api_key=17, versions="0-3", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class BrokerRegistrationChangeRecord:
     """What of a registration changed."""
 
@@ -83,7 +82,7 @@ class BrokerRegistrationChangeRecord:
 
 
 @message(api_key=27, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class RegisterControllerRecord:
     controller_id: int = f(INT32)
     incarnation_id: PyUuid = f(UUID)

@@ -1,12 +1,10 @@
 """Records about the cluster as a whole: configs, features, quotas, producer ids, metadata transactions."""
 
-from dataclasses import dataclass
-
-from tidelog.wire.schema import BOOL, FLOAT64, INT8, INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, FLOAT64, INT8, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
 @message(api_key=4, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConfigRecord:
     """A config set, or taken away when the value is null."""
 
@@ -17,7 +15,7 @@ class ConfigRecord:
 
 
 @message(api_key=12, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FeatureLevelRecord:
     """The finalized level of a feature; 0 takes it away."""
 
@@ -25,14 +23,14 @@ class FeatureLevelRecord:
     feature_level: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class EntityData:
     entity_type: str = f(STRING)
     entity_name: str | None = f(STRING, nullable="0+")
 
 
 @message(api_key=14, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ClientQuotaRecord:
     entity: list[EntityData] = f(Array(EntityData))
     key: str = f(STRING)
@@ -41,7 +39,7 @@ class ClientQuotaRecord:
 
 
 @message(api_key=15, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ProducerIdsRecord:
     """A block of producer ids was handed out; `next_producer_id` is the first id not yet given."""
 
@@ -51,13 +49,13 @@ class ProducerIdsRecord:
 
 
 @message(api_key=20, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class NoOpRecord:
     """Moves the end of the log and nothing else."""
 
 
 @message(api_key=23, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class BeginTransactionRecord:
     """What follows, up to its end or abort, applies as one, however many batches it takes (KIP-868)."""
 
@@ -65,13 +63,13 @@ class BeginTransactionRecord:
 
 
 @message(api_key=24, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EndTransactionRecord:
     """The transaction applies."""
 
 
 @message(api_key=25, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AbortTransactionRecord:
     """The transaction never happened."""
 

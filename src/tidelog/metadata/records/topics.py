@@ -1,10 +1,9 @@
 """Records about topics and their partitions."""
 
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT8, INT32, STRING, UUID, Array, f, message
+from tidelog.wire.schema import INT8, INT32, STRING, UUID, Array, f, message, struct
 
 # In PartitionChangeRecord: fields that need a value of their own for "as before".
 LEADER_UNCHANGED: Final = -2
@@ -12,14 +11,14 @@ RECOVERY_STATE_UNCHANGED: Final = -1
 
 
 @message(api_key=2, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicRecord:
     name: str = f(STRING)
     topic_id: PyUuid = f(UUID)
 
 
 @message(api_key=3, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionRecord:
     """A partition as a whole; `directories` stands in the order of `replicas`."""
 
@@ -39,7 +38,7 @@ class PartitionRecord:
 
 
 @message(api_key=5, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionChangeRecord:
     """What of a partition changed; null (or the values named above) means as before."""
 
@@ -57,7 +56,7 @@ class PartitionChangeRecord:
 
 
 @message(api_key=9, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class RemoveTopicRecord:
     """The topic goes, and with it its partitions and its configs."""
 
@@ -65,7 +64,7 @@ class RemoveTopicRecord:
 
 
 @message(api_key=28, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ClearElrRecord:
     """An empty name clears the ELR of every topic."""
 

@@ -1,12 +1,11 @@
 """AddOffsetsToTxn (key 25)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, f, message, struct
 
 
 @message(api_key=25, versions="0-4", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddOffsetsToTxnRequest:
     transactional_id: str = f(STRING)
     producer_id: int = f(INT64)
@@ -15,7 +14,7 @@ class AddOffsetsToTxnRequest:
 
 
 @message(api_key=25, versions="0-4", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddOffsetsToTxnResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

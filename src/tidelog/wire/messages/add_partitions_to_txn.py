@@ -1,17 +1,16 @@
 """AddPartitionsToTxn (key 24)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnTopic:
     name: str = f(STRING)
     partitions: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnTransaction:
     transactional_id: str = f(STRING, "4+")
     producer_id: int = f(INT64, "4+")
@@ -21,7 +20,7 @@ class AddPartitionsToTxnTransaction:
 
 
 @message(api_key=24, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnRequest:
     v3_and_below_transactional_id: str = f(STRING, "0-3")
     v3_and_below_producer_id: int = f(INT64, "0-3")
@@ -30,26 +29,26 @@ class AddPartitionsToTxnRequest:
     transactions: list[AddPartitionsToTxnTransaction] = f(Array(AddPartitionsToTxnTransaction), "4+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnPartitionResult:
     partition_index: int = f(INT32)
     partition_error_code: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnTopicResult:
     name: str = f(STRING)
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = f(Array(AddPartitionsToTxnPartitionResult))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnResult:
     transactional_id: str = f(STRING, "4+")
     topic_results: list[AddPartitionsToTxnTopicResult] = f(Array(AddPartitionsToTxnTopicResult), "4+")
 
 
 @message(api_key=24, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddPartitionsToTxnResponse:
     throttle_time_ms: int = f(INT32)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = f(Array(AddPartitionsToTxnTopicResult), "0-3")

@@ -1,12 +1,11 @@
 """AddRaftVoter (key 80)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Listener:
     name: str = f(STRING)
     host: str = f(STRING)
@@ -14,7 +13,7 @@ class Listener:
 
 
 @message(api_key=80, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddRaftVoterRequest:
     cluster_id: str | None = f(STRING, nullable="0+")
     timeout_ms: int = f(INT32)
@@ -25,7 +24,7 @@ class AddRaftVoterRequest:
 
 
 @message(api_key=80, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AddRaftVoterResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

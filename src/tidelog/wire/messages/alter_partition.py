@@ -1,18 +1,17 @@
 """AlterPartition (key 56)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT8, INT16, INT32, INT64, UUID, Array, f, message
+from tidelog.wire.schema import INT8, INT16, INT32, INT64, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class BrokerState:
     broker_id: int = f(INT32, "3+")
     broker_epoch: int = f(INT64, "3+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
     leader_epoch: int = f(INT32)
@@ -22,21 +21,21 @@ class PartitionData:
     partition_epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic_id: PyUuid = f(UUID)
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
 @message(api_key=56, versions="2-3", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AlterPartitionRequest:
     broker_id: int = f(INT32)
     broker_epoch: int = f(INT64, default=-1)
     topics: list[TopicData] = f(Array(TopicData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -47,14 +46,14 @@ class ResponsePartitionData:
     partition_epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicData:
     topic_id: PyUuid = f(UUID)
     partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
 
 
 @message(api_key=56, versions="2-3", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AlterPartitionResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

@@ -1,45 +1,44 @@
 """AlterPartitionReassignments (key 45)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReassignablePartition:
     partition_index: int = f(INT32)
     replicas: list[int] | None = f(Array(INT32), nullable="0+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReassignableTopic:
     name: str = f(STRING)
     partitions: list[ReassignablePartition] = f(Array(ReassignablePartition))
 
 
 @message(api_key=45, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AlterPartitionReassignmentsRequest:
     timeout_ms: int = f(INT32, default=60000)
     allow_replication_factor_change: bool = f(BOOL, "1+", default=True)
     topics: list[ReassignableTopic] = f(Array(ReassignableTopic))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReassignablePartitionResponse:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
     error_message: str | None = f(STRING, nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReassignableTopicResponse:
     name: str = f(STRING)
     partitions: list[ReassignablePartitionResponse] = f(Array(ReassignablePartitionResponse))
 
 
 @message(api_key=45, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AlterPartitionReassignmentsResponse:
     throttle_time_ms: int = f(INT32)
     allow_replication_factor_change: bool = f(BOOL, "1+", default=True)

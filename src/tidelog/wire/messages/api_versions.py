@@ -1,32 +1,31 @@
 """ApiVersions (key 18)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
 @message(api_key=18, versions="0-4", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ApiVersionsRequest:
     client_software_name: str = f(STRING, "3+")
     client_software_version: str = f(STRING, "3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ApiVersion:
     api_key: int = f(INT16)
     min_version: int = f(INT16)
     max_version: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class SupportedFeatureKey:
     name: str = f(STRING, "3+")
     min_version: int = f(INT16, "3+")
     max_version: int = f(INT16, "3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class FinalizedFeatureKey:
     name: str = f(STRING, "3+")
     max_version_level: int = f(INT16, "3+")
@@ -34,7 +33,7 @@ class FinalizedFeatureKey:
 
 
 @message(api_key=18, versions="0-4", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ApiVersionsResponse:
     error_code: int = f(INT16)
     api_keys: list[ApiVersion] = f(Array(ApiVersion))

@@ -1,56 +1,55 @@
 """AssignReplicasToDirs (key 73)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, INT64, UUID, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic_id: PyUuid = f(UUID)
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DirectoryData:
     id_: PyUuid = f(UUID)
     topics: list[TopicData] = f(Array(TopicData))
 
 
 @message(api_key=73, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AssignReplicasToDirsRequest:
     broker_id: int = f(INT32)
     broker_epoch: int = f(INT64, default=-1)
     directories: list[DirectoryData] = f(Array(DirectoryData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicData:
     topic_id: PyUuid = f(UUID)
     partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseDirectoryData:
     id_: PyUuid = f(UUID)
     topics: list[ResponseTopicData] = f(Array(ResponseTopicData))
 
 
 @message(api_key=73, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class AssignReplicasToDirsResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

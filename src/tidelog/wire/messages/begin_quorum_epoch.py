@@ -1,12 +1,11 @@
 """BeginQuorumEpoch (key 53)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
     voter_directory_id: PyUuid = f(UUID, "1+")
@@ -14,13 +13,13 @@ class PartitionData:
     leader_epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic_name: str = f(STRING)
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderEndpoint:
     name: str = f(STRING, "1+")
     host: str = f(STRING, "1+")
@@ -28,7 +27,7 @@ class LeaderEndpoint:
 
 
 @message(api_key=53, versions="0-1", flexible="1+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class BeginQuorumEpochRequest:
     cluster_id: str | None = f(STRING, nullable="0+", default=None)
     voter_id: int = f(INT32, "1+", default=-1)
@@ -36,7 +35,7 @@ class BeginQuorumEpochRequest:
     leader_endpoints: list[LeaderEndpoint] = f(Array(LeaderEndpoint), "1+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -44,13 +43,13 @@ class ResponsePartitionData:
     leader_epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicData:
     topic_name: str = f(STRING)
     partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class NodeEndpoint:
     node_id: int = f(INT32, "1+")
     host: str = f(STRING, "1+")
@@ -58,7 +57,7 @@ class NodeEndpoint:
 
 
 @message(api_key=53, versions="0-1", flexible="1+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class BeginQuorumEpochResponse:
     error_code: int = f(INT16)
     topics: list[ResponseTopicData] = f(Array(ResponseTopicData))

@@ -1,13 +1,12 @@
 """BrokerHeartbeat (key 63)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, UUID, Array, f, message, struct
 
 
 @message(api_key=63, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class BrokerHeartbeatRequest:
     broker_id: int = f(INT32)
     broker_epoch: int = f(INT64, default=-1)
@@ -19,7 +18,7 @@ class BrokerHeartbeatRequest:
 
 
 @message(api_key=63, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class BrokerHeartbeatResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

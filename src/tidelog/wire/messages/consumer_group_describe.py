@@ -1,31 +1,30 @@
 """ConsumerGroupDescribe (key 69)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, Struct, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, Struct, f, message, struct
 
 
 @message(api_key=69, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConsumerGroupDescribeRequest:
     group_ids: list[str] = f(Array(STRING))
     include_authorized_operations: bool = f(BOOL)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicPartitions:
     topic_id: PyUuid = f(UUID)
     topic_name: str = f(STRING)
     partitions: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Assignment:
     topic_partitions: list[TopicPartitions] = f(Array(TopicPartitions))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Member:
     member_id: str = f(STRING)
     instance_id: str | None = f(STRING, nullable="0+", default=None)
@@ -40,7 +39,7 @@ class Member:
     member_type: int = f(INT8, "1+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribedGroup:
     error_code: int = f(INT16)
     error_message: str | None = f(STRING, nullable="0+", default=None)
@@ -54,7 +53,7 @@ class DescribedGroup:
 
 
 @message(api_key=69, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: int = f(INT32)
     groups: list[DescribedGroup] = f(Array(DescribedGroup))

@@ -1,19 +1,18 @@
 """ConsumerGroupHeartbeat (key 68)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, STRING, UUID, Array, Struct, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, UUID, Array, Struct, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicPartitions:
     topic_id: PyUuid = f(UUID)
     partitions: list[int] = f(Array(INT32))
 
 
 @message(api_key=68, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConsumerGroupHeartbeatRequest:
     group_id: str = f(STRING)
     member_id: str = f(STRING)
@@ -27,19 +26,19 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: list[TopicPartitions] | None = f(Array(TopicPartitions), nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicPartitions:
     topic_id: PyUuid = f(UUID)
     partitions: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Assignment:
     topic_partitions: list[ResponseTopicPartitions] = f(Array(ResponseTopicPartitions))
 
 
 @message(api_key=68, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ConsumerGroupHeartbeatResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

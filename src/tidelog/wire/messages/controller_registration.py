@@ -1,12 +1,11 @@
 """ControllerRegistration (key 70)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Listener:
     name: str = f(STRING)
     host: str = f(STRING)
@@ -14,7 +13,7 @@ class Listener:
     security_protocol: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Feature:
     name: str = f(STRING)
     min_supported_version: int = f(INT16)
@@ -22,7 +21,7 @@ class Feature:
 
 
 @message(api_key=70, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ControllerRegistrationRequest:
     controller_id: int = f(INT32)
     incarnation_id: PyUuid = f(UUID)
@@ -32,7 +31,7 @@ class ControllerRegistrationRequest:
 
 
 @message(api_key=70, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ControllerRegistrationResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

@@ -1,16 +1,15 @@
 """CreatePartitions (key 37)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatePartitionsAssignment:
     broker_ids: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatePartitionsTopic:
     name: str = f(STRING)
     count: int = f(INT32)
@@ -18,14 +17,14 @@ class CreatePartitionsTopic:
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatePartitionsRequest:
     topics: list[CreatePartitionsTopic] = f(Array(CreatePartitionsTopic))
     timeout_ms: int = f(INT32)
     validate_only: bool = f(BOOL)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatePartitionsTopicResult:
     name: str = f(STRING)
     error_code: int = f(INT16)
@@ -33,7 +32,7 @@ class CreatePartitionsTopicResult:
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatePartitionsResponse:
     throttle_time_ms: int = f(INT32)
     results: list[CreatePartitionsTopicResult] = f(Array(CreatePartitionsTopicResult))

@@ -1,24 +1,23 @@
 """CreateTopics (key 19)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatableReplicaAssignment:
     partition_index: int = f(INT32)
     broker_ids: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatableTopicConfig:
     name: str = f(STRING)
     value: str | None = f(STRING, nullable="2+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatableTopic:
     name: str = f(STRING)
     num_partitions: int = f(INT32)
@@ -28,14 +27,14 @@ class CreatableTopic:
 
 
 @message(api_key=19, versions="2-7", flexible="5+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreateTopicsRequest:
     topics: list[CreatableTopic] = f(Array(CreatableTopic))
     timeout_ms: int = f(INT32, default=60000)
     validate_only: bool = f(BOOL)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatableTopicConfigs:
     name: str = f(STRING, "5+")
     value: str | None = f(STRING, "5+", nullable="5+")
@@ -44,7 +43,7 @@ class CreatableTopicConfigs:
     is_sensitive: bool = f(BOOL, "5+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreatableTopicResult:
     name: str = f(STRING)
     topic_id: PyUuid = f(UUID, "7+")
@@ -57,7 +56,7 @@ class CreatableTopicResult:
 
 
 @message(api_key=19, versions="2-7", flexible="5+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class CreateTopicsResponse:
     throttle_time_ms: int = f(INT32)
     topics: list[CreatableTopicResult] = f(Array(CreatableTopicResult))

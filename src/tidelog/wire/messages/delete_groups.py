@@ -1,24 +1,23 @@
 """DeleteGroups (key 42)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DeleteGroupsRequest:
     groups_names: list[str] = f(Array(STRING))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DeletableGroupResult:
     group_id: str = f(STRING)
     error_code: int = f(INT16)
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DeleteGroupsResponse:
     throttle_time_ms: int = f(INT32)
     results: list[DeletableGroupResult] = f(Array(DeletableGroupResult))

@@ -1,19 +1,18 @@
 """DescribeCluster (key 60)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message, struct
 
 
 @message(api_key=60, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeClusterRequest:
     include_cluster_authorized_operations: bool = f(BOOL)
     endpoint_type: int = f(INT8, "1+", default=1)
     include_fenced_brokers: bool = f(BOOL, "2+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeClusterBroker:
     broker_id: int = f(INT32)
     host: str = f(STRING)
@@ -23,7 +22,7 @@ class DescribeClusterBroker:
 
 
 @message(api_key=60, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeClusterResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

@@ -1,11 +1,10 @@
 """DescribeConfigs (key 32)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeConfigsResource:
     resource_type: int = f(INT8)
     resource_name: str = f(STRING)
@@ -13,21 +12,21 @@ class DescribeConfigsResource:
 
 
 @message(api_key=32, versions="1-4", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeConfigsRequest:
     resources: list[DescribeConfigsResource] = f(Array(DescribeConfigsResource))
     include_synonyms: bool = f(BOOL)
     include_documentation: bool = f(BOOL, "3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeConfigsSynonym:
     name: str = f(STRING)
     value: str | None = f(STRING, nullable="1+")
     source: int = f(INT8)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeConfigsResourceResult:
     name: str = f(STRING)
     value: str | None = f(STRING, nullable="1+")
@@ -39,7 +38,7 @@ class DescribeConfigsResourceResult:
     documentation: str | None = f(STRING, "3+", nullable="3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeConfigsResult:
     error_code: int = f(INT16)
     error_message: str | None = f(STRING, nullable="1+")
@@ -49,7 +48,7 @@ class DescribeConfigsResult:
 
 
 @message(api_key=32, versions="1-4", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeConfigsResponse:
     throttle_time_ms: int = f(INT32)
     results: list[DescribeConfigsResult] = f(Array(DescribeConfigsResult))

@@ -1,18 +1,17 @@
 """DescribeGroups (key 15)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Array, f, message, struct
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeGroupsRequest:
     groups: list[str] = f(Array(STRING))
     include_authorized_operations: bool = f(BOOL, "3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribedGroupMember:
     member_id: str = f(STRING)
     group_instance_id: str | None = f(STRING, "4+", nullable="4+", default=None)
@@ -22,7 +21,7 @@ class DescribedGroupMember:
     member_assignment: bytes = f(BYTES)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribedGroup:
     error_code: int = f(INT16)
     error_message: str | None = f(STRING, "6+", nullable="6+", default=None)
@@ -35,7 +34,7 @@ class DescribedGroup:
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeGroupsResponse:
     throttle_time_ms: int = f(INT32, "1+")
     groups: list[DescribedGroup] = f(Array(DescribedGroup))

@@ -1,23 +1,22 @@
 """DescribeLogDirs (key 35)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribableLogDirTopic:
     topic: str = f(STRING)
     partitions: list[int] = f(Array(INT32))
 
 
 @message(api_key=35, versions="1-5", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeLogDirsRequest:
     topics: list[DescribableLogDirTopic] | None = f(Array(DescribableLogDirTopic), nullable="1+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeLogDirsPartition:
     partition_index: int = f(INT32)
     partition_size: int = f(INT64)
@@ -25,13 +24,13 @@ class DescribeLogDirsPartition:
     is_future_key: bool = f(BOOL)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeLogDirsTopic:
     name: str = f(STRING)
     partitions: list[DescribeLogDirsPartition] = f(Array(DescribeLogDirsPartition))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeLogDirsResult:
     error_code: int = f(INT16)
     log_dir: str = f(STRING)
@@ -42,7 +41,7 @@ class DescribeLogDirsResult:
 
 
 @message(api_key=35, versions="1-5", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeLogDirsResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16, "3+")

@@ -1,23 +1,22 @@
 """DescribeProducers (key 61)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicRequest:
     name: str = f(STRING)
     partition_indexes: list[int] = f(Array(INT32))
 
 
 @message(api_key=61, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeProducersRequest:
     topics: list[TopicRequest] = f(Array(TopicRequest))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ProducerState:
     producer_id: int = f(INT64)
     producer_epoch: int = f(INT32)
@@ -27,7 +26,7 @@ class ProducerState:
     current_txn_start_offset: int = f(INT64, default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionResponse:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -35,14 +34,14 @@ class PartitionResponse:
     active_producers: list[ProducerState] = f(Array(ProducerState))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicResponse:
     name: str = f(STRING)
     partitions: list[PartitionResponse] = f(Array(PartitionResponse))
 
 
 @message(api_key=61, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeProducersResponse:
     throttle_time_ms: int = f(INT32)
     topics: list[TopicResponse] = f(Array(TopicResponse))

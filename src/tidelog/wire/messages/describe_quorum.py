@@ -1,29 +1,28 @@
 """DescribeQuorum (key 55)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic_name: str = f(STRING)
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
 @message(api_key=55, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeQuorumRequest:
     topics: list[TopicData] = f(Array(TopicData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReplicaState:
     replica_id: int = f(INT32)
     replica_directory_id: PyUuid = f(UUID, "2+")
@@ -32,7 +31,7 @@ class ReplicaState:
     last_caught_up_timestamp: int = f(INT64, "1+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -44,27 +43,27 @@ class ResponsePartitionData:
     observers: list[ReplicaState] = f(Array(ReplicaState))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicData:
     topic_name: str = f(STRING)
     partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Listener:
     name: str = f(STRING, "2+")
     host: str = f(STRING, "2+")
     port: int = f(UINT16, "2+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Node:
     node_id: int = f(INT32, "2+")
     listeners: list[Listener] = f(Array(Listener), "2+")
 
 
 @message(api_key=55, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeQuorumResponse:
     error_code: int = f(INT16)
     error_message: str | None = f(STRING, "2+", nullable="2+")

@@ -1,31 +1,30 @@
 """DescribeTopicPartitions (key 75)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UUID, Array, Struct, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UUID, Array, Struct, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicRequest:
     name: str = f(STRING)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Cursor:
     topic_name: str = f(STRING)
     partition_index: int = f(INT32)
 
 
 @message(api_key=75, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeTopicPartitionsRequest:
     topics: list[TopicRequest] = f(Array(TopicRequest))
     response_partition_limit: int = f(INT32, default=2000)
     cursor: Cursor | None = f(Struct(Cursor), nullable="0+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeTopicPartitionsResponsePartition:
     error_code: int = f(INT16)
     partition_index: int = f(INT32)
@@ -38,7 +37,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeTopicPartitionsResponseTopic:
     error_code: int = f(INT16)
     name: str | None = f(STRING, nullable="0+")
@@ -48,14 +47,14 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: int = f(INT32, default=-2147483648)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseCursor:
     topic_name: str = f(STRING)
     partition_index: int = f(INT32)
 
 
 @message(api_key=75, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeTopicPartitionsResponse:
     throttle_time_ms: int = f(INT32)
     topics: list[DescribeTopicPartitionsResponseTopic] = f(Array(DescribeTopicPartitionsResponseTopic))

@@ -1,23 +1,22 @@
 """DescribeTransactions (key 65)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
 @message(api_key=65, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeTransactionsRequest:
     transactional_ids: list[str] = f(Array(STRING))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic: str = f(STRING)
     partitions: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TransactionState:
     error_code: int = f(INT16)
     transactional_id: str = f(STRING)
@@ -30,7 +29,7 @@ class TransactionState:
 
 
 @message(api_key=65, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class DescribeTransactionsResponse:
     throttle_time_ms: int = f(INT32)
     transaction_states: list[TransactionState] = f(Array(TransactionState))

@@ -1,18 +1,17 @@
 """EndQuorumEpoch (key 54)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReplicaInfo:
     candidate_id: int = f(INT32, "1+")
     candidate_directory_id: PyUuid = f(UUID, "1+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
     leader_id: int = f(INT32)
@@ -21,13 +20,13 @@ class PartitionData:
     preferred_candidates: list[ReplicaInfo] = f(Array(ReplicaInfo), "1+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic_name: str = f(STRING)
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderEndpoint:
     name: str = f(STRING, "1+")
     host: str = f(STRING, "1+")
@@ -35,14 +34,14 @@ class LeaderEndpoint:
 
 
 @message(api_key=54, versions="0-1", flexible="1+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EndQuorumEpochRequest:
     cluster_id: str | None = f(STRING, nullable="0+", default=None)
     topics: list[TopicData] = f(Array(TopicData))
     leader_endpoints: list[LeaderEndpoint] = f(Array(LeaderEndpoint), "1+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -50,13 +49,13 @@ class ResponsePartitionData:
     leader_epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicData:
     topic_name: str = f(STRING)
     partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class NodeEndpoint:
     node_id: int = f(INT32, "1+")
     host: str = f(STRING, "1+")
@@ -64,7 +63,7 @@ class NodeEndpoint:
 
 
 @message(api_key=54, versions="0-1", flexible="1+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EndQuorumEpochResponse:
     error_code: int = f(INT16)
     topics: list[ResponseTopicData] = f(Array(ResponseTopicData))

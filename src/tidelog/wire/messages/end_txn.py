@@ -1,12 +1,11 @@
 """EndTxn (key 26)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, f, message, struct
 
 
 @message(api_key=26, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EndTxnRequest:
     transactional_id: str = f(STRING)
     producer_id: int = f(INT64)
@@ -15,7 +14,7 @@ class EndTxnRequest:
 
 
 @message(api_key=26, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EndTxnResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

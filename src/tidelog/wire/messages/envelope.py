@@ -1,12 +1,11 @@
 """Envelope (key 58)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BYTES, INT16, f, message
+from tidelog.wire.schema import BYTES, INT16, f, message, struct
 
 
 @message(api_key=58, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EnvelopeRequest:
     request_data: bytes = f(BYTES)
     request_principal: bytes | None = f(BYTES, nullable="0+")
@@ -14,7 +13,7 @@ class EnvelopeRequest:
 
 
 @message(api_key=58, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class EnvelopeResponse:
     response_data: bytes | None = f(BYTES, nullable="0+", default=None)
     error_code: int = f(INT16)

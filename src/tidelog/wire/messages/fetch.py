@@ -1,19 +1,18 @@
 """Fetch (key 1)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
 from tidelog.wire.buffers import Buffer
-from tidelog.wire.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Struct, f, message
+from tidelog.wire.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Struct, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ReplicaState:
     replica_id: int = f(INT32, "15+", default=-1)
     replica_epoch: int = f(INT64, "15+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchPartition:
     partition: int = f(INT32)
     current_leader_epoch: int = f(INT32, "9+", default=-1)
@@ -25,14 +24,14 @@ class FetchPartition:
     high_watermark: int = f(INT64, "18+", tag=1, default=9223372036854775807)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchTopic:
     topic: str = f(STRING, "4-12")
     topic_id: PyUuid = f(UUID, "13+")
     partitions: list[FetchPartition] = f(Array(FetchPartition))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ForgottenTopic:
     topic: str = f(STRING, "7-12")
     topic_id: PyUuid = f(UUID, "13+")
@@ -40,7 +39,7 @@ class ForgottenTopic:
 
 
 @message(api_key=1, versions="4-18", flexible="12+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchRequest:
     cluster_id: str | None = f(STRING, "12+", nullable="12+", tag=0, default=None)
     replica_id: int = f(INT32, "4-14", default=-1)
@@ -56,31 +55,31 @@ class FetchRequest:
     rack_id: str = f(STRING, "11+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class EpochEndOffset:
     epoch: int = f(INT32, "12+", default=-1)
     end_offset: int = f(INT64, "12+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderIdAndEpoch:
     leader_id: int = f(INT32, "12+", default=-1)
     leader_epoch: int = f(INT32, "12+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class SnapshotId:
     end_offset: int = f(INT64, "12+", default=-1)
     epoch: int = f(INT32, "12+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class AbortedTransaction:
     producer_id: int = f(INT64)
     first_offset: int = f(INT64)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -95,14 +94,14 @@ class PartitionData:
     records: Buffer | None = f(RECORDS, nullable="4+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchableTopicResponse:
     topic: str = f(STRING, "4-12")
     topic_id: PyUuid = f(UUID, "13+")
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class NodeEndpoint:
     node_id: int = f(INT32, "16+")
     host: str = f(STRING, "16+")
@@ -111,7 +110,7 @@ class NodeEndpoint:
 
 
 @message(api_key=1, versions="4-18", flexible="12+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16, "7+")

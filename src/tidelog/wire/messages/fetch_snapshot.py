@@ -1,19 +1,18 @@
 """FetchSnapshot (key 59)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
 from tidelog.wire.buffers import Buffer
-from tidelog.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UINT16, UUID, Array, Struct, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UINT16, UUID, Array, Struct, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class SnapshotId:
     end_offset: int = f(INT64)
     epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionSnapshot:
     partition: int = f(INT32)
     current_leader_epoch: int = f(INT32)
@@ -22,14 +21,14 @@ class PartitionSnapshot:
     replica_directory_id: PyUuid = f(UUID, "1+", tag=0)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicSnapshot:
     name: str = f(STRING)
     partitions: list[PartitionSnapshot] = f(Array(PartitionSnapshot))
 
 
 @message(api_key=59, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchSnapshotRequest:
     cluster_id: str | None = f(STRING, nullable="0+", tag=0, default=None)
     replica_id: int = f(INT32, default=-1)
@@ -37,19 +36,19 @@ class FetchSnapshotRequest:
     topics: list[TopicSnapshot] = f(Array(TopicSnapshot))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseSnapshotId:
     end_offset: int = f(INT64)
     epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderIdAndEpoch:
     leader_id: int = f(INT32)
     leader_epoch: int = f(INT32)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionSnapshot:
     index: int = f(INT32)
     error_code: int = f(INT16)
@@ -60,13 +59,13 @@ class ResponsePartitionSnapshot:
     unaligned_records: Buffer = f(RECORDS)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicSnapshot:
     name: str = f(STRING)
     partitions: list[ResponsePartitionSnapshot] = f(Array(ResponsePartitionSnapshot))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class NodeEndpoint:
     node_id: int = f(INT32, "1+")
     host: str = f(STRING, "1+")
@@ -74,7 +73,7 @@ class NodeEndpoint:
 
 
 @message(api_key=59, versions="0-1", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FetchSnapshotResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

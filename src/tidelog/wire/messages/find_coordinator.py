@@ -1,19 +1,18 @@
 """FindCoordinator (key 10)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT8, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import INT8, INT16, INT32, STRING, Array, f, message, struct
 
 
 @message(api_key=10, versions="0-6", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FindCoordinatorRequest:
     key: str = f(STRING, "0-3")
     key_type: int = f(INT8, "1+")
     coordinator_keys: list[str] = f(Array(STRING), "4+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Coordinator:
     key: str = f(STRING, "4+")
     node_id: int = f(INT32, "4+")
@@ -24,7 +23,7 @@ class Coordinator:
 
 
 @message(api_key=10, versions="0-6", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class FindCoordinatorResponse:
     throttle_time_ms: int = f(INT32, "1+")
     error_code: int = f(INT16, "0-3")

@@ -1,12 +1,11 @@
 """Heartbeat (key 12)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, STRING, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, f, message, struct
 
 
 @message(api_key=12, versions="0-4", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class HeartbeatRequest:
     group_id: str = f(STRING)
     generation_id: int = f(INT32)
@@ -15,7 +14,7 @@ class HeartbeatRequest:
 
 
 @message(api_key=12, versions="0-4", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class HeartbeatResponse:
     throttle_time_ms: int = f(INT32, "1+")
     error_code: int = f(INT16)

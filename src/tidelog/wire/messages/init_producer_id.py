@@ -1,12 +1,11 @@
 """InitProducerId (key 22)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, f, message, struct
 
 
 @message(api_key=22, versions="0-6", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class InitProducerIdRequest:
     transactional_id: str | None = f(STRING, nullable="0+")
     transaction_timeout_ms: int = f(INT32)
@@ -17,7 +16,7 @@ class InitProducerIdRequest:
 
 
 @message(api_key=22, versions="0-6", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class InitProducerIdResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

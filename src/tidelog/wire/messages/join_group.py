@@ -1,18 +1,17 @@
 """JoinGroup (key 11)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class JoinGroupRequestProtocol:
     name: str = f(STRING)
     metadata: bytes = f(BYTES)
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class JoinGroupRequest:
     group_id: str = f(STRING)
     session_timeout_ms: int = f(INT32)
@@ -24,7 +23,7 @@ class JoinGroupRequest:
     reason: str | None = f(STRING, "8+", nullable="8+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class JoinGroupResponseMember:
     member_id: str = f(STRING)
     group_instance_id: str | None = f(STRING, "5+", nullable="5+", default=None)
@@ -32,7 +31,7 @@ class JoinGroupResponseMember:
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class JoinGroupResponse:
     throttle_time_ms: int = f(INT32, "2+")
     error_code: int = f(INT16)

@@ -1,11 +1,10 @@
 """LeaveGroup (key 13)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MemberIdentity:
     member_id: str = f(STRING, "3+")
     group_instance_id: str | None = f(STRING, "3+", nullable="3+", default=None)
@@ -13,14 +12,14 @@ class MemberIdentity:
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaveGroupRequest:
     group_id: str = f(STRING)
     member_id: str = f(STRING, "0-2")
     members: list[MemberIdentity] = f(Array(MemberIdentity), "3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MemberResponse:
     member_id: str = f(STRING, "3+")
     group_instance_id: str | None = f(STRING, "3+", nullable="3+")
@@ -28,7 +27,7 @@ class MemberResponse:
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaveGroupResponse:
     throttle_time_ms: int = f(INT32, "1+")
     error_code: int = f(INT16)

@@ -1,18 +1,17 @@
 """ListGroups (key 16)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 
 @message(api_key=16, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListGroupsRequest:
     states_filter: list[str] = f(Array(STRING), "4+")
     types_filter: list[str] = f(Array(STRING), "5+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListedGroup:
     group_id: str = f(STRING)
     protocol_type: str = f(STRING)
@@ -21,7 +20,7 @@ class ListedGroup:
 
 
 @message(api_key=16, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListGroupsResponse:
     throttle_time_ms: int = f(INT32, "1+")
     error_code: int = f(INT16)

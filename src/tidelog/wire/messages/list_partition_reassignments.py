@@ -1,24 +1,23 @@
 """ListPartitionReassignments (key 46)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListPartitionReassignmentsTopics:
     name: str = f(STRING)
     partition_indexes: list[int] = f(Array(INT32))
 
 
 @message(api_key=46, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListPartitionReassignmentsRequest:
     timeout_ms: int = f(INT32, default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = f(Array(ListPartitionReassignmentsTopics), nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OngoingPartitionReassignment:
     partition_index: int = f(INT32)
     replicas: list[int] = f(Array(INT32))
@@ -26,14 +25,14 @@ class OngoingPartitionReassignment:
     removing_replicas: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OngoingTopicReassignment:
     name: str = f(STRING)
     partitions: list[OngoingPartitionReassignment] = f(Array(OngoingPartitionReassignment))
 
 
 @message(api_key=46, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListPartitionReassignmentsResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

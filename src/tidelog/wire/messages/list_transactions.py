@@ -1,12 +1,11 @@
 """ListTransactions (key 66)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
 @message(api_key=66, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListTransactionsRequest:
     state_filters: list[str] = f(Array(STRING))
     producer_id_filters: list[int] = f(Array(INT64))
@@ -14,7 +13,7 @@ class ListTransactionsRequest:
     transactional_id_pattern: str | None = f(STRING, "2+", nullable="2+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TransactionState:
     transactional_id: str = f(STRING)
     producer_id: int = f(INT64)
@@ -22,7 +21,7 @@ class TransactionState:
 
 
 @message(api_key=66, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ListTransactionsResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

@@ -1,19 +1,18 @@
 """Metadata (key 3)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, STRING, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MetadataRequestTopic:
     topic_id: PyUuid = f(UUID, "10+")
     name: str | None = f(STRING, nullable="10+")
 
 
 @message(api_key=3, versions="0-13", flexible="9+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class MetadataRequest:
     topics: list[MetadataRequestTopic] | None = f(Array(MetadataRequestTopic), nullable="1+")
     allow_auto_topic_creation: bool = f(BOOL, "4+", default=True)
@@ -21,7 +20,7 @@ class MetadataRequest:
     include_topic_authorized_operations: bool = f(BOOL, "8+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MetadataResponseBroker:
     node_id: int = f(INT32)
     host: str = f(STRING)
@@ -29,7 +28,7 @@ class MetadataResponseBroker:
     rack: str | None = f(STRING, "1+", nullable="1+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MetadataResponsePartition:
     error_code: int = f(INT16)
     partition_index: int = f(INT32)
@@ -40,7 +39,7 @@ class MetadataResponsePartition:
     offline_replicas: list[int] = f(Array(INT32), "5+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class MetadataResponseTopic:
     error_code: int = f(INT16)
     name: str | None = f(STRING, nullable="12+")
@@ -51,7 +50,7 @@ class MetadataResponseTopic:
 
 
 @message(api_key=3, versions="0-13", flexible="9+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class MetadataResponse:
     throttle_time_ms: int = f(INT32, "3+")
     brokers: list[MetadataResponseBroker] = f(Array(MetadataResponseBroker))

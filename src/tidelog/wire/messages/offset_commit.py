@@ -1,12 +1,11 @@
 """OffsetCommit (key 8)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, UUID, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitRequestPartition:
     partition_index: int = f(INT32)
     committed_offset: int = f(INT64)
@@ -14,7 +13,7 @@ class OffsetCommitRequestPartition:
     committed_metadata: str | None = f(STRING, nullable="2+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitRequestTopic:
     name: str = f(STRING, "2-9")
     topic_id: PyUuid = f(UUID, "10+")
@@ -22,7 +21,7 @@ class OffsetCommitRequestTopic:
 
 
 @message(api_key=8, versions="2-10", flexible="8+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitRequest:
     group_id: str = f(STRING)
     generation_id_or_member_epoch: int = f(INT32, default=-1)
@@ -32,13 +31,13 @@ class OffsetCommitRequest:
     topics: list[OffsetCommitRequestTopic] = f(Array(OffsetCommitRequestTopic))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitResponsePartition:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitResponseTopic:
     name: str = f(STRING, "2-9")
     topic_id: PyUuid = f(UUID, "10+")
@@ -46,7 +45,7 @@ class OffsetCommitResponseTopic:
 
 
 @message(api_key=8, versions="2-10", flexible="8+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetCommitResponse:
     throttle_time_ms: int = f(INT32, "3+")
     topics: list[OffsetCommitResponseTopic] = f(Array(OffsetCommitResponseTopic))

@@ -1,25 +1,24 @@
 """OffsetFetch (key 9)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchRequestTopic:
     name: str = f(STRING, "1-7")
     partition_indexes: list[int] = f(Array(INT32), "1-7")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchRequestTopics:
     name: str = f(STRING, "8-9")
     topic_id: PyUuid = f(UUID, "10+")
     partition_indexes: list[int] = f(Array(INT32), "8+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchRequestGroup:
     group_id: str = f(STRING, "8+")
     member_id: str | None = f(STRING, "9+", nullable="9+", default=None)
@@ -28,7 +27,7 @@ class OffsetFetchRequestGroup:
 
 
 @message(api_key=9, versions="1-10", flexible="6+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchRequest:
     group_id: str = f(STRING, "1-7")
     topics: list[OffsetFetchRequestTopic] | None = f(Array(OffsetFetchRequestTopic), "1-7", nullable="2-7")
@@ -36,7 +35,7 @@ class OffsetFetchRequest:
     require_stable: bool = f(BOOL, "7+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchResponsePartition:
     partition_index: int = f(INT32, "1-7")
     committed_offset: int = f(INT64, "1-7")
@@ -45,13 +44,13 @@ class OffsetFetchResponsePartition:
     error_code: int = f(INT16, "1-7")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchResponseTopic:
     name: str = f(STRING, "1-7")
     partitions: list[OffsetFetchResponsePartition] = f(Array(OffsetFetchResponsePartition), "1-7")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchResponsePartitions:
     partition_index: int = f(INT32, "8+")
     committed_offset: int = f(INT64, "8+")
@@ -60,14 +59,14 @@ class OffsetFetchResponsePartitions:
     error_code: int = f(INT16, "8+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchResponseTopics:
     name: str = f(STRING, "8-9")
     topic_id: PyUuid = f(UUID, "10+")
     partitions: list[OffsetFetchResponsePartitions] = f(Array(OffsetFetchResponsePartitions), "8+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchResponseGroup:
     group_id: str = f(STRING, "8+")
     topics: list[OffsetFetchResponseTopics] = f(Array(OffsetFetchResponseTopics), "8+")
@@ -75,7 +74,7 @@ class OffsetFetchResponseGroup:
 
 
 @message(api_key=9, versions="1-10", flexible="6+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class OffsetFetchResponse:
     throttle_time_ms: int = f(INT32, "3+")
     topics: list[OffsetFetchResponseTopic] = f(Array(OffsetFetchResponseTopic), "1-7")

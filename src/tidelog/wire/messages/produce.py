@@ -1,19 +1,18 @@
 """Produce (key 0)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
 from tidelog.wire.buffers import Buffer
-from tidelog.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Struct, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Struct, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionProduceData:
     index: int = f(INT32)
     records: Buffer | None = f(RECORDS, nullable="3+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicProduceData:
     name: str = f(STRING, "3-12")
     topic_id: PyUuid = f(UUID, "13+")
@@ -21,7 +20,7 @@ class TopicProduceData:
 
 
 @message(api_key=0, versions="3-13", flexible="9+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ProduceRequest:
     transactional_id: str | None = f(STRING, nullable="3+", default=None)
     acks: int = f(INT16)
@@ -29,19 +28,19 @@ class ProduceRequest:
     topic_data: list[TopicProduceData] = f(Array(TopicProduceData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class BatchIndexAndErrorMessage:
     batch_index: int = f(INT32, "8+")
     batch_index_error_message: str | None = f(STRING, "8+", nullable="8+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class LeaderIdAndEpoch:
     leader_id: int = f(INT32, "10+", default=-1)
     leader_epoch: int = f(INT32, "10+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionProduceResponse:
     index: int = f(INT32)
     error_code: int = f(INT16)
@@ -53,14 +52,14 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch = f(Struct(LeaderIdAndEpoch), "10+", tag=0)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicProduceResponse:
     name: str = f(STRING, "3-12")
     topic_id: PyUuid = f(UUID, "13+")
     partition_responses: list[PartitionProduceResponse] = f(Array(PartitionProduceResponse))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class NodeEndpoint:
     node_id: int = f(INT32, "10+")
     host: str = f(STRING, "10+")
@@ -69,7 +68,7 @@ class NodeEndpoint:
 
 
 @message(api_key=0, versions="3-13", flexible="9+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class ProduceResponse:
     responses: list[TopicProduceResponse] = f(Array(TopicProduceResponse))
     throttle_time_ms: int = f(INT32)

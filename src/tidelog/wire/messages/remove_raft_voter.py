@@ -1,13 +1,12 @@
 """RemoveRaftVoter (key 81)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, STRING, UUID, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, UUID, f, message, struct
 
 
 @message(api_key=81, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class RemoveRaftVoterRequest:
     cluster_id: str | None = f(STRING, nullable="0+")
     voter_id: int = f(INT32)
@@ -15,7 +14,7 @@ class RemoveRaftVoterRequest:
 
 
 @message(api_key=81, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class RemoveRaftVoterResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

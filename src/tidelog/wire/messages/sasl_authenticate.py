@@ -1,18 +1,17 @@
 """SaslAuthenticate (key 36)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BYTES, INT16, INT64, STRING, f, message
+from tidelog.wire.schema import BYTES, INT16, INT64, STRING, f, message, struct
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class SaslAuthenticateRequest:
     auth_bytes: bytes = f(BYTES)
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class SaslAuthenticateResponse:
     error_code: int = f(INT16)
     error_message: str | None = f(STRING, nullable="0+")

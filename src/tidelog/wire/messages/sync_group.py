@@ -1,18 +1,17 @@
 """SyncGroup (key 14)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BYTES, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BYTES, INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class SyncGroupRequestAssignment:
     member_id: str = f(STRING)
     assignment: bytes = f(BYTES)
 
 
 @message(api_key=14, versions="0-5", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class SyncGroupRequest:
     group_id: str = f(STRING)
     generation_id: int = f(INT32)
@@ -24,7 +23,7 @@ class SyncGroupRequest:
 
 
 @message(api_key=14, versions="0-5", flexible="4+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class SyncGroupResponse:
     throttle_time_ms: int = f(INT32, "1+")
     error_code: int = f(INT16)

@@ -1,11 +1,10 @@
 """TxnOffsetCommit (key 28)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TxnOffsetCommitRequestPartition:
     partition_index: int = f(INT32)
     committed_offset: int = f(INT64)
@@ -13,14 +12,14 @@ class TxnOffsetCommitRequestPartition:
     committed_metadata: str | None = f(STRING, nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TxnOffsetCommitRequestTopic:
     name: str = f(STRING)
     partitions: list[TxnOffsetCommitRequestPartition] = f(Array(TxnOffsetCommitRequestPartition))
 
 
 @message(api_key=28, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class TxnOffsetCommitRequest:
     transactional_id: str = f(STRING)
     group_id: str = f(STRING)
@@ -32,20 +31,20 @@ class TxnOffsetCommitRequest:
     topics: list[TxnOffsetCommitRequestTopic] = f(Array(TxnOffsetCommitRequestTopic))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TxnOffsetCommitResponsePartition:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TxnOffsetCommitResponseTopic:
     name: str = f(STRING)
     partitions: list[TxnOffsetCommitResponsePartition] = f(Array(TxnOffsetCommitResponsePartition))
 
 
 @message(api_key=28, versions="0-5", flexible="3+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class TxnOffsetCommitResponse:
     throttle_time_ms: int = f(INT32)
     topics: list[TxnOffsetCommitResponseTopic] = f(Array(TxnOffsetCommitResponseTopic))

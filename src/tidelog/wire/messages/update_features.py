@@ -1,11 +1,10 @@
 """UpdateFeatures (key 57)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class FeatureUpdateKey:
     feature: str = f(STRING)
     max_version_level: int = f(INT16)
@@ -14,14 +13,14 @@ class FeatureUpdateKey:
 
 
 @message(api_key=57, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class UpdateFeaturesRequest:
     timeout_ms: int = f(INT32, default=60000)
     feature_updates: list[FeatureUpdateKey] = f(Array(FeatureUpdateKey))
     validate_only: bool = f(BOOL, "1+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class UpdatableFeatureResult:
     feature: str = f(STRING, "0-1")
     error_code: int = f(INT16, "0-1")
@@ -29,7 +28,7 @@ class UpdatableFeatureResult:
 
 
 @message(api_key=57, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class UpdateFeaturesResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

@@ -1,26 +1,25 @@
 """UpdateRaftVoter (key 82)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, Struct, f, message
+from tidelog.wire.schema import INT16, INT32, STRING, UINT16, UUID, Array, Struct, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class Listener:
     name: str = f(STRING)
     host: str = f(STRING)
     port: int = f(UINT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class KRaftVersionFeature:
     min_supported_version: int = f(INT16)
     max_supported_version: int = f(INT16)
 
 
 @message(api_key=82, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class UpdateRaftVoterRequest:
     cluster_id: str | None = f(STRING, nullable="0+")
     current_leader_epoch: int = f(INT32)
@@ -30,7 +29,7 @@ class UpdateRaftVoterRequest:
     k_raft_version_feature: KRaftVersionFeature = f(Struct(KRaftVersionFeature))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class CurrentLeader:
     leader_id: int = f(INT32, default=-1)
     leader_epoch: int = f(INT32, default=-1)
@@ -39,7 +38,7 @@ class CurrentLeader:
 
 
 @message(api_key=82, versions="0-0", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class UpdateRaftVoterResponse:
     throttle_time_ms: int = f(INT32)
     error_code: int = f(INT16)

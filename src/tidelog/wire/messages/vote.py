@@ -1,12 +1,11 @@
 """Vote (key 52)."""
 
-from dataclasses import dataclass
 from uuid import UUID as PyUuid
 
-from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, UINT16, UUID, Array, f, message
+from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, UINT16, UUID, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class PartitionData:
     partition_index: int = f(INT32)
     replica_epoch: int = f(INT32)
@@ -18,21 +17,21 @@ class PartitionData:
     pre_vote: bool = f(BOOL, "2+")
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class TopicData:
     topic_name: str = f(STRING)
     partitions: list[PartitionData] = f(Array(PartitionData))
 
 
 @message(api_key=52, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class VoteRequest:
     cluster_id: str | None = f(STRING, nullable="0+", default=None)
     voter_id: int = f(INT32, "1+", default=-1)
     topics: list[TopicData] = f(Array(TopicData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponsePartitionData:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
@@ -41,13 +40,13 @@ class ResponsePartitionData:
     vote_granted: bool = f(BOOL)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class ResponseTopicData:
     topic_name: str = f(STRING)
     partitions: list[ResponsePartitionData] = f(Array(ResponsePartitionData))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class NodeEndpoint:
     node_id: int = f(INT32, "1+")
     host: str = f(STRING, "1+")
@@ -55,7 +54,7 @@ class NodeEndpoint:
 
 
 @message(api_key=52, versions="0-2", flexible="0+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class VoteResponse:
     error_code: int = f(INT16)
     topics: list[ResponseTopicData] = f(Array(ResponseTopicData))

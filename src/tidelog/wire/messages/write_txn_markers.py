@@ -1,17 +1,16 @@
 """WriteTxnMarkers (key 27)."""
 
-from dataclasses import dataclass
 
-from tidelog.wire.schema import BOOL, INT8, INT16, INT32, INT64, STRING, Array, f, message
+from tidelog.wire.schema import BOOL, INT8, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class WritableTxnMarkerTopic:
     name: str = f(STRING)
     partition_indexes: list[int] = f(Array(INT32))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class WritableTxnMarker:
     producer_id: int = f(INT64)
     producer_epoch: int = f(INT16)
@@ -22,30 +21,30 @@ class WritableTxnMarker:
 
 
 @message(api_key=27, versions="1-2", flexible="1+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class WriteTxnMarkersRequest:
     markers: list[WritableTxnMarker] = f(Array(WritableTxnMarker))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class WritableTxnMarkerPartitionResult:
     partition_index: int = f(INT32)
     error_code: int = f(INT16)
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class WritableTxnMarkerTopicResult:
     name: str = f(STRING)
     partitions: list[WritableTxnMarkerPartitionResult] = f(Array(WritableTxnMarkerPartitionResult))
 
 
-@dataclass(slots=True, kw_only=True)
+@struct
 class WritableTxnMarkerResult:
     producer_id: int = f(INT64)
     topics: list[WritableTxnMarkerTopicResult] = f(Array(WritableTxnMarkerTopicResult))
 
 
 @message(api_key=27, versions="1-2", flexible="1+")
-@dataclass(slots=True, kw_only=True)
+@struct
 class WriteTxnMarkersResponse:
     markers: list[WritableTxnMarkerResult] = f(Array(WritableTxnMarkerResult))
