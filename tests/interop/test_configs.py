@@ -51,12 +51,12 @@ def test_broker_configs_are_described_and_altered(tools: Tools) -> None:
     assert everything["log.retention.hours"] == "168"
     assert everything["group.min.session.timeout.ms"] == "1000"
 
-    tools.run("kafka-configs", "--alter", *entity, "--add-config", "log.cleaner.threads=2")
+    tools.run("kafka-configs", "--alter", *entity, "--add-config", "log.retention.ms=100000000")
     described = tools.run("kafka-configs", "--describe", *entity)
-    assert settings(described)["log.cleaner.threads"] == "2"
-    assert "DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2" in described.stdout
-    tools.run("kafka-configs", "--alter", *entity, "--delete-config", "log.cleaner.threads")
-    assert "log.cleaner.threads" not in settings(tools.run("kafka-configs", "--describe", *entity))
+    assert settings(described)["log.retention.ms"] == "100000000"
+    assert "DYNAMIC_BROKER_CONFIG:log.retention.ms=100000000" in described.stdout
+    tools.run("kafka-configs", "--alter", *entity, "--delete-config", "log.retention.ms")
+    assert "log.retention.ms" not in settings(tools.run("kafka-configs", "--describe", *entity))
 
     refused = tools.try_run("kafka-configs", "--alter", *entity, "--add-config", "node.id=2")
     assert refused.status == 1

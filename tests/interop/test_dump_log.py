@@ -123,7 +123,7 @@ def test_the_offsets_topic(disk: Path) -> None:
     commits = [value["data"] for key, value in found if key["data"].get("topic") == "dumped" and value is not None]
     assert [(commit["offset"], commit["metadata"]) for commit in commits] == [(42, "dumped metadata")]
     groups = [value["data"] for key, value in found if key["type"] == "2" and key["data"]["group"] == GROUP and value]
-    stable = next(group for group in groups if group["members"])
+    stable = [group for group in groups if group["members"]][-1]
     assert (stable["protocolType"], stable["protocol"]) == ("consumer", "range")
     assert stable["members"][0]["subscription"]["topics"] == ["dumped"]
     assert stable["members"][0]["assignment"]["assignedPartitions"] == [{"topic": "dumped", "partitions": [0]}]
