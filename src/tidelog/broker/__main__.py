@@ -14,7 +14,6 @@ import sys
 from tidelog.broker.clock import SystemWallClock
 from tidelog.broker.format import FormatError, format_directories
 from tidelog.broker.logging_setup import configure_logging
-from tidelog.broker.node import Node, NodeError
 from tidelog.broker.offload import ThreadOffload
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
@@ -38,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "format":
             return _format(disk, config, options.cluster_id)
         return _run(disk, config, warnings)
-    except (FormatError, NodeError, StorageFormatError, AlreadyLocked, DiskError) as error:
+    except (FormatError, StorageFormatError, AlreadyLocked, DiskError) as error:
         return _fail(str(error), FAILED)
 
 
@@ -80,7 +79,10 @@ def _format(disk: PosixDisk, config: NodeConfig, cluster_id: str | None) -> int:
 
 
 def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
+    # Half of a start is importing the node, which `format` need not wait for.
     import uvloop
+
+    from tidelog.broker.node import NodeError
 
     undo = configure_logging(
         config.log_dirs[0] if os.path.isdir(config.log_dirs[0]) else None,
@@ -91,11 +93,15 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(disk, config, warnings))
+    except NodeError as error:
+        return _fail(str(error), FAILED)
     finally:
         undo()
 
 
 async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
+    from tidelog.broker.node import Node
+
     loop = asyncio.get_running_loop()
     offload = ThreadOffload()
     node = Node(
