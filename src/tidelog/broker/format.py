@@ -11,6 +11,7 @@ from tidelog.core.ids import random_uuid, uuid_to_text
 from tidelog.metadata.features import bootstrap_records
 from tidelog.metadata.records import frame
 from tidelog.quorum.formatting import format_metadata_dir
+from tidelog.quorum.voters import KRAFT_VERSION_RECONFIGURABLE, ReplicaKey, Voter, VoterSet
 from tidelog.storage.checkpoints import (
     META_PROPERTIES,
     MetaProperties,
@@ -43,16 +44,24 @@ def format_directories(
         if meta is not None:
             continue
         disk.make_dirs(directory)
+        own = MetaProperties(cluster_id, config.node_id, random_uuid(rng))
         if directory == config.metadata_log_dir:
             values = [frame(record) for record in bootstrap_records()]
-            # The voters stand in every node's config (`controller.quorum.voters`), so none are written.
-            format_metadata_dir(disk, directory, values, voters=None, now_ms=now_ms)
+            format_metadata_dir(disk, directory, values, voters=_first_voter(config, own), now_ms=now_ms)
         # Last: a directory with this file is formatted, whatever else happened before.
-        write_meta_properties(
-            disk, f"{directory}/{META_PROPERTIES}", MetaProperties(cluster_id, config.node_id, random_uuid(rng))
-        )
+        write_meta_properties(disk, f"{directory}/{META_PROPERTIES}", own)
         formatted.append(directory)
     return cluster_id, formatted
+
+
+def _first_voter(config: NodeConfig, meta: MetaProperties) -> VoterSet | None:
+    """Voters stand in every node's config (`controller.quorum.voters`). Without it, this node is the first of a quorum
+    whose voters stand in the log (KIP-853), as `kafka-storage format --standalone` makes it.
+    """
+    if config.controller_quorum_voters:
+        return None
+    endpoints = tuple((at.listener_name, at.host or "localhost", at.port) for at in config.controller_listeners)
+    return VoterSet.of([Voter(ReplicaKey(config.node_id, meta.directory_id), endpoints)], KRAFT_VERSION_RECONFIGURABLE)
 
 
 def check_formatted(disk: Disk, config: NodeConfig) -> dict[str, MetaProperties]:

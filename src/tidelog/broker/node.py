@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tidelog.broker.api.table import broker_dispatch, controller_dispatch
 from tidelog.broker.assembly import assemble_broker
+from tidelog.broker.controller_setup import start_controller
 from tidelog.broker.controller_shell import ControllerShell
 from tidelog.broker.dispatch import Dispatch
 from tidelog.broker.event_log import log_event
@@ -22,16 +23,10 @@ from tidelog.broker.maintenance import Maintenance
 from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.periodic import Periodic
 from tidelog.broker.server import Listener, ListenError, Server
-from tidelog.controller.controller import Controller
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
-from tidelog.metadata.records import unframe
 from tidelog.quorum.errors import QuorumError
-from tidelog.quorum.formatting import read_bootstrap
-from tidelog.quorum.metadata_log import MetadataLogConfig
-from tidelog.quorum.replica import QuorumReplica
-from tidelog.quorum.voters import ReplicaKey, Voter, VoterSet
 from tidelog.storage.checkpoints import MetaProperties
 from tidelog.storage.manager import LogManager
 from tidelog.storage.ports import Disk, Lock
@@ -151,37 +146,20 @@ class Node:
 
     async def _start_controller(self, meta: MetaProperties) -> ControllerShell:
         config = self.config
-        voters = VoterSet.of(
-            Voter(
-                ReplicaKey(voter.node_id),
-                tuple((name, voter.host, voter.port) for name in config.controller_listener_names[:1]),
-            )
-            for voter in config.controller_quorum_voters
-        )
         assert self._logs is not None
-        in_log_dirs = config.metadata_log_dir in config.log_dirs
-        quorum = QuorumReplica.open(
+        shares_directory = config.metadata_log_dir in config.log_dirs
+        return await start_controller(
             self._disk,
-            config.metadata_log_dir,
-            node_id=config.node_id,
+            config,
+            cluster_id=meta.cluster_id,
             directory_id=meta.directory_id,
-            config=_metadata_log_config(config),
-            now_ms=self._wall_clock.now_ms(),
-            static_voters=voters if voters.ids else VoterSet.of([Voter(ReplicaKey(config.node_id))]),
-            directory=self._logs.health(config.metadata_log_dir) if in_log_dirs else None,
-            rng=self._rng,
-        )
-        shell = ControllerShell(
-            quorum,
-            Controller(config, meta.cluster_id, self._rng, local_broker_id=config.node_id),
             offload=self._offload,
             wall_clock=self._wall_clock,
+            rng=self._rng,
             events=log_event,
             on_fatal=self._on_fatal,
+            directory=self._logs.health(config.metadata_log_dir) if shares_directory else None,
         )
-        first_records = read_bootstrap(self._disk, config.metadata_log_dir) or []
-        await shell.start([unframe(value) for value in first_records])
-        return shell
 
     async def _listen(self, for_clients: Dispatch, for_controllers: Dispatch) -> None:
         assert self._server is not None
@@ -255,15 +233,3 @@ class Node:
         if self._metadata_lock is not None:
             self._metadata_lock.release()
             self._metadata_lock = None
-
-
-def _metadata_log_config(config: NodeConfig) -> MetadataLogConfig:
-    return MetadataLogConfig(
-        segment_bytes=config.metadata_log_segment_bytes,
-        segment_ms=config.metadata_log_segment_ms,
-        retention_bytes=config.metadata_max_retention_bytes,
-        retention_ms=config.metadata_max_retention_ms,
-        max_batch_bytes=config.internal_metadata_max_batch_size_in_bytes,
-        max_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
-        max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-    )

@@ -147,7 +147,7 @@ def struct(cls: type[T]) -> type[T]:
     namespace["__repr__"] = _repr
     namespace["__eq__"] = _eq
     namespace["__hash__"] = None
-    made: Any = type(cls.__name__, cls.__bases__, namespace)
+    made: type[T] = type(cls.__name__, cls.__bases__, namespace)
     return made
 
 
