@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tidelog.broker.api.table import broker_dispatch, controller_dispatch
 from tidelog.broker.assembly import assemble_broker
+from tidelog.broker.broker import Broker
 from tidelog.broker.controller_setup import start_controller
 from tidelog.broker.controller_shell import ControllerShell
 from tidelog.broker.dispatch import Dispatch
@@ -60,6 +61,8 @@ class Node:
     ) -> None:
         self.config = config
         self.failed = asyncio.Event()
+        # What it serves with, once it has started; simulation looks into it.
+        self.broker: Broker | None = None
         self._disk = disk
         self._wall_clock = wall_clock
         self._offload = offload
@@ -108,7 +111,7 @@ class Node:
         if config.metadata_log_dir not in config.log_dirs:
             self._metadata_lock = self._disk.lock(f"{config.metadata_log_dir}/{METADATA_LOCK}")
         self._controller = await self._start_controller(meta)
-        broker = assemble_broker(
+        self.broker = broker = assemble_broker(
             loop, config, meta.cluster_id, self._logs, self._controller, self._wall_clock, self._offload, self._rng
         )
         incarnation_id = random_uuid(self._rng)

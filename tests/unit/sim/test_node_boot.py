@@ -145,9 +145,7 @@ async def story(seed: int, disk: MemoryDisk) -> list[str]:
     assert (len(empty.records), round(loop.time() - before, 3)) == (0, 0.5)
     assert (await client.call(FindCoordinatorRequest(key="g"), 3)).error_code == ErrorCode.NONE
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="m")
-    commit = OffsetCommitRequest(
-        group_id="g", topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])]
-    )
+    commit = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])])
     committed = await client.call(commit, 8)
     assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
     await node.stop()

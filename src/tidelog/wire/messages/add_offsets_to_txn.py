@@ -1,6 +1,5 @@
 """AddOffsetsToTxn (key 25)."""
 
-
 from tidelog.wire.schema import INT16, INT32, INT64, STRING, f, message, struct
 
 

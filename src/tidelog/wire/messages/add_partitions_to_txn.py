@@ -1,6 +1,5 @@
 """AddPartitionsToTxn (key 24)."""
 
-
 from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 

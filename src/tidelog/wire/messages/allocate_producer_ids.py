@@ -1,6 +1,5 @@
 """AllocateProducerIds (key 67)."""
 
-
 from tidelog.wire.schema import INT16, INT32, INT64, f, message, struct
 
 

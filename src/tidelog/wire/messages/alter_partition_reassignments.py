@@ -1,6 +1,5 @@
 """AlterPartitionReassignments (key 45)."""
 
-
 from tidelog.wire.schema import BOOL, INT16, INT32, STRING, Array, f, message, struct
 
 

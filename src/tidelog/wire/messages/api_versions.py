@@ -1,6 +1,5 @@
 """ApiVersions (key 18)."""
 
-
 from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """CreatePartitions (key 37)."""
 
-
 from tidelog.wire.schema import BOOL, INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """DeleteGroups (key 42)."""
 
-
 from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 

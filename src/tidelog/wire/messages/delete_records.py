@@ -1,6 +1,5 @@
 """DeleteRecords (key 21)."""
 
-
 from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """DescribeGroups (key 15)."""
 
-
 from tidelog.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Array, f, message, struct
 
 

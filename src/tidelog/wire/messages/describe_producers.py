@@ -1,6 +1,5 @@
 """DescribeProducers (key 61)."""
 
-
 from tidelog.wire.schema import INT16, INT32, INT64, STRING, Array, f, message, struct
 
 

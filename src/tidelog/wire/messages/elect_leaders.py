@@ -1,6 +1,5 @@
 """ElectLeaders (key 43)."""
 
-
 from tidelog.wire.schema import INT8, INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """EndTxn (key 26)."""
 
-
 from tidelog.wire.schema import BOOL, INT16, INT32, INT64, STRING, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """Envelope (key 58)."""
 
-
 from tidelog.wire.schema import BYTES, INT16, f, message, struct
 
 

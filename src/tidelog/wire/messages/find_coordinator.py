@@ -1,6 +1,5 @@
 """FindCoordinator (key 10)."""
 
-
 from tidelog.wire.schema import INT8, INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """Heartbeat (key 12)."""
 
-
 from tidelog.wire.schema import INT16, INT32, STRING, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """JoinGroup (key 11)."""
 
-
 from tidelog.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """ListConfigResources (key 74)."""
 
-
 from tidelog.wire.schema import INT8, INT16, INT32, STRING, Array, f, message, struct
 
 

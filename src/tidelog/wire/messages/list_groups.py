@@ -1,6 +1,5 @@
 """ListGroups (key 16)."""
 
-
 from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 

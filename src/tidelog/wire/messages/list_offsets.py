@@ -1,6 +1,5 @@
 """ListOffsets (key 2)."""
 
-
 from tidelog.wire.schema import INT8, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 

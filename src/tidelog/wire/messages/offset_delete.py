@@ -1,6 +1,5 @@
 """OffsetDelete (key 47)."""
 
-
 from tidelog.wire.schema import INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """SaslAuthenticate (key 36)."""
 
-
 from tidelog.wire.schema import BYTES, INT16, INT64, STRING, f, message, struct
 
 

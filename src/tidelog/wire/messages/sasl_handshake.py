@@ -1,6 +1,5 @@
 """SaslHandshake (key 17)."""
 
-
 from tidelog.wire.schema import INT16, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """SyncGroup (key 14)."""
 
-
 from tidelog.wire.schema import BYTES, INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """UnregisterBroker (key 64)."""
 
-
 from tidelog.wire.schema import INT16, INT32, STRING, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """UpdateFeatures (key 57)."""
 
-
 from tidelog.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, f, message, struct
 
 

@@ -1,6 +1,5 @@
 """WriteTxnMarkers (key 27)."""
 
-
 from tidelog.wire.schema import BOOL, INT8, INT16, INT32, INT64, STRING, Array, f, message, struct
 
 
