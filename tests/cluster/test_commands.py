@@ -23,6 +23,7 @@ def tidelog(cluster: Cluster) -> Commands:
     return Commands(cluster.bootstrap)
 
 
+@pytest.mark.rule("O1")
 def test_topics(tidelog: Commands) -> None:
     created = tidelog.run("topics", "create", "orders", "--partitions", "2", "--config", "retention.ms=600000")
     assert created == "Created topic orders.\n"

@@ -116,8 +116,8 @@ def with_second_broker(broker: Broker, *, leader: int, isr: tuple[int, ...], epo
     broker.image = replace(
         image,
         brokers={**image.brokers, 2: other},
-        topics_by_name={**image.topics_by_name, "orders": topic},
-        topics_by_id={**image.topics_by_id, topic.topic_id: topic},
+        topics_by_name=image.topics_by_name.updated({"orders": topic}),
+        topics_by_id=image.topics_by_id.updated({topic.topic_id: topic}),
     )
     partition = broker.replicas.partition(ORDERS)
     if partition.apply(registration):
