@@ -35,7 +35,6 @@ def test_nothing_is_lost_doubled_or_reordered_when_connections_break(story: Stor
         proxy.stop_cutting()
         stored = wait_stored(futures)
         producer.close()
-        print(f"cuts={proxy.cuts} sent={len(futures)}")
 
     consumer = story.consumer()
     consumer.assign(*(Partition(topic, number) for number in range(PARTITIONS)))
