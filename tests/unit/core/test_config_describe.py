@@ -65,11 +65,8 @@ def test_a_topic_value_and_all_the_places_it_could_come_from() -> None:
 
 def test_a_topic_value_in_another_unit_than_the_brokers() -> None:
     (entry,) = describe_topic(node(log_retention_hours="2"), {}, ["retention.ms"])
-    assert (entry.value, entry.source) == ("7200000", ConfigSource.STATIC_BROKER_CONFIG)
-    assert synonyms(entry) == [
-        ("log.retention.hours", "2", "STATIC_BROKER_CONFIG"),
-        ("log.retention.hours", "168", "DEFAULT_CONFIG"),
-    ]
+    assert (entry.value, entry.source) == ("7200000", ConfigSource.DEFAULT_CONFIG)
+    assert synonyms(entry) == []  # Kafka 4.3.1 tells of log.retention.ms only, which has no value here
 
 
 def test_a_key_without_any_value_is_a_default() -> None:
@@ -79,14 +76,16 @@ def test_a_key_without_any_value_is_a_default() -> None:
     assert (entry.value, entry.source, entry.synonyms) == (None, ConfigSource.DEFAULT_CONFIG, ())
 
 
-def test_a_broker_key_shows_its_coarser_units() -> None:
+def test_a_broker_key_shows_only_itself() -> None:
     (entry,) = describe_broker(node(log_roll_hours="5"), ["log.roll.ms"])
-    assert (entry.value, entry.source) == (None, ConfigSource.STATIC_BROKER_CONFIG)
+    assert (entry.value, entry.source) == (None, ConfigSource.DEFAULT_CONFIG)
+    assert synonyms(entry) == []
+    assert not entry.read_only
+    (entry,) = describe_broker(node(log_roll_hours="5"), ["log.roll.hours"])
     assert synonyms(entry) == [
         ("log.roll.hours", "5", "STATIC_BROKER_CONFIG"),
         ("log.roll.hours", "168", "DEFAULT_CONFIG"),
     ]
-    assert not entry.read_only
     (entry,) = describe_broker(node(), ["log.flush.scheduler.interval.ms"])
     assert [one.name for one in entry.synonyms] == ["log.flush.scheduler.interval.ms"]
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 from tidelog.core.config.key import ConfigKey, ConfigType, UpdateMode, format_value
 from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
@@ -46,17 +45,6 @@ class DescribedConfig:
     documentation: str
 
 
-# Broker keys of which several units make one value: each shows all of them, finest first.
-_SIBLINGS: Final = {
-    name: row.synonyms
-    for row in TOPIC_KEYS.values()
-    if len(row.synonyms) > 1
-    # log.flush.scheduler.interval.ms has a meaning of its own, and shows only itself.
-    for name in row.synonyms
-    if name != "log.flush.scheduler.interval.ms"
-}
-
-
 def describe_topic(
     node: NodeConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[DescribedConfig]:
@@ -89,7 +77,8 @@ def _asked(
 
 def _topic_entry(layers: ConfigLayers, overrides: Mapping[str, str], row: ConfigKey) -> DescribedConfig:
     own = overrides.get(row.name)
-    synonyms = tuple(_layered(layers, row.synonyms))
+    # As Kafka 4.3: keys in coarser units (log.retention.hours) count for the value and are not told.
+    synonyms = tuple(_layered(layers, row.synonyms[0])) if row.synonyms else ()
     if own is not None:
         synonyms = (ConfigSynonym(name=row.name, value=own, source=ConfigSource.TOPIC_CONFIG), *synonyms)
     value = own if own is not None else format_value(topic_value(layers, overrides, row))
@@ -97,7 +86,7 @@ def _topic_entry(layers: ConfigLayers, overrides: Mapping[str, str], row: Config
 
 
 def _broker_entry(layers: ConfigLayers, row: ConfigKey) -> DescribedConfig:
-    synonyms = tuple(_layered(layers, _SIBLINGS.get(row.name, (row.name,))))
+    synonyms = tuple(_layered(layers, row.name))
     text = layers.get(row.name)
     value = row.default if text is None else text
     return _entry(row, value, synonyms, read_only=row.update is UpdateMode.READ_ONLY)
@@ -105,7 +94,7 @@ def _broker_entry(layers: ConfigLayers, row: ConfigKey) -> DescribedConfig:
 
 def _default_entry(layers: ConfigLayers, row: ConfigKey) -> DescribedConfig:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-    synonyms = tuple(one for one in _layered(layers, (row.name,)) if one.source is source)
+    synonyms = tuple(one for one in _layered(layers, row.name) if one.source is source)
     return _entry(row, layers.get(row.name), synonyms, read_only=row.update is UpdateMode.READ_ONLY)
 
 
@@ -124,17 +113,16 @@ def _entry(
     )
 
 
-def _layered(layers: ConfigLayers, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
-    """Per name, every layer that has a value, the winning one first."""
-    for name in names:
-        row = BROKER_KEYS[name]
-        for texts, source in (
-            (layers.broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
-            (layers.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-            (layers.static, ConfigSource.STATIC_BROKER_CONFIG),
-        ):
-            if name in texts:
-                yield ConfigSynonym(name=name, value=None if row.sensitive else texts[name], source=source)
-        if row.default is not None:
-            value = None if row.sensitive else row.default
-            yield ConfigSynonym(name=name, value=value, source=ConfigSource.DEFAULT_CONFIG)
+def _layered(layers: ConfigLayers, name: str) -> Iterator[ConfigSynonym]:
+    """Every layer that has a value for a broker key, the winning one first."""
+    row = BROKER_KEYS[name]
+    for texts, source in (
+        (layers.broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (layers.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (layers.static, ConfigSource.STATIC_BROKER_CONFIG),
+    ):
+        if name in texts:
+            yield ConfigSynonym(name=name, value=None if row.sensitive else texts[name], source=source)
+    if row.default is not None:
+        value = None if row.sensitive else row.default
+        yield ConfigSynonym(name=name, value=value, source=ConfigSource.DEFAULT_CONFIG)
