@@ -28,6 +28,7 @@ from tidelog.storage.txn_index import AbortedTxn
 from tidelog.storage.validation import AppendOrigin, check_batches, validate_for_leader
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.batch import BatchHeader, stamp
+from tidelog.wire.records.compression import DEFAULT_MAX_OUTPUT
 
 
 class Log:
@@ -47,6 +48,7 @@ class Log:
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
+        "max_decompressed_bytes",
         "producers",
         "recovery_bytes_cut",
         "recovery_notes",
@@ -94,6 +96,7 @@ class Log:
         self._entries_dirty: list[str] = []
         self._last_flush_ms = now_ms
         self._rng = rng
+        self.max_decompressed_bytes = DEFAULT_MAX_OUTPUT
 
     @classmethod
     def open(
@@ -112,6 +115,7 @@ class Log:
         directory: LogDirectory | None = None,
         rng: random.Random | None = None,
         producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+        max_decompressed_bytes: int = DEFAULT_MAX_OUTPUT,
     ) -> Self:
         """Creates or recovers the log in `path`. `rng` spreads segment rolls (`segment.jitter.ms`)."""
         metadata_path = f"{path}/{checkpoints.PARTITION_METADATA}"
@@ -146,6 +150,7 @@ class Log:
             now_ms,
             rng,
         )
+        log.max_decompressed_bytes = max_decompressed_bytes
         log._metadata_written = known_id is not None
         if loaded.created or not clean_shutdown:
             # Names made now, or by a process that did not live to sync them.
@@ -225,7 +230,14 @@ class Log:
         """Validates (P5), assigns offsets, stamps the epoch and writes one batch; `records` is patched in place."""
         if self.directory.failure is not None:
             self.directory.check()
-        validated = validate_for_leader(records, self.config, now_ms, origin, allow_zstd=allow_zstd)
+        validated = validate_for_leader(
+            records,
+            self.config,
+            now_ms,
+            origin,
+            allow_zstd=allow_zstd,
+            max_decompressed=self.max_decompressed_bytes,
+        )
         header = validated.header
         has_producer = header.producer_id >= 0
         if has_producer:

@@ -134,6 +134,7 @@ class LogManager:
             directory=directory.health,
             rng=self._rng,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            max_decompressed_bytes=self._config.tidelog_decompression_max_bytes,
         )
         directory.logs[partition] = log
         self._homes[partition] = directory

@@ -46,8 +46,6 @@ HONOURED: Final = (
         doc="Most connections from one address."),
     key("max.connections.per.ip.overrides", STRING, "", MEDIUM, update=CLUSTER_WIDE,
         doc="Other limits for named addresses, as host:count, comma-separated."),
-    key("queued.max.requests", INT, 500, HIGH, check=at_least(1),
-        doc="Requests waiting in the broker before it stops reading sockets."),
     key("queued.max.request.bytes", LONG, -1, MEDIUM,
         doc="Bytes of waiting requests before it stops reading; -1 is no limit of its own."),
     key("max.request.partition.size.limit", INT, 2000, MEDIUM, check=at_least(1),
@@ -59,6 +57,11 @@ HONOURED: Final = (
 )
 
 LIMITED: Final = (
+    *limited(
+        "requests are served when they arrive; tidelog.connection.max.inflight.requests bounds those that wait",
+        key("queued.max.requests", INT, 500, HIGH, check=at_least(1),
+            doc="Requests waiting in the broker before it stops reading sockets."),
+    ),
     *limited(
         "authentication, authorization and TLS are not built yet",
         key("security.inter.broker.protocol", STRING, "PLAINTEXT", MEDIUM,

@@ -50,21 +50,24 @@ HONOURED: Final = (
         doc="Size at which a segment of the metadata log is closed."),
     key("metadata.log.segment.ms", LONG, 604800000, HIGH,
         doc="Age at which a segment of the metadata log is closed."),
-    key("metadata.max.idle.interval.ms", INT, 500, LOW, check=at_least(0),
-        doc="How often an idle controller writes a no-op record; 0 turns it off."),
     key("metadata.max.retention.bytes", LONG, 104857600, HIGH,
         doc="Size of metadata log and snapshots beyond which the oldest are deleted."),
     key("metadata.max.retention.ms", LONG, 604800000, HIGH,
         doc="Age beyond which metadata segments and snapshots are deleted."),
     key("internal.metadata.log.segment.bytes", INT, None, LOW, internal=True,
         doc="For tests: a segment size of the metadata log below the usual minimum."),
-    key("internal.metadata.delete.delay.millis", LONG, 60000, LOW, internal=True,
-        doc="For tests: wait before deleted metadata files are removed from disk."),
     key("internal.metadata.max.batch.size.in.bytes", INT, 8388608, LOW, internal=True,
         doc="For tests: largest batch of the metadata log."),
 )
 
 LIMITED: Final = (
+    *limited(
+        "a quorum of one has nobody to tell that it is idle, and deletes metadata files with its snapshots",
+        key("metadata.max.idle.interval.ms", INT, 500, LOW, check=at_least(0), only=("500", "0"),
+            doc="How often an idle controller writes a no-op record; 0 turns it off."),
+        key("internal.metadata.delete.delay.millis", LONG, 60000, LOW, internal=True,
+            doc="For tests: wait before deleted metadata files are removed from disk."),
+    ),
     *limited(
         "replication between brokers is not built yet",
         key("controlled.shutdown.enable", BOOLEAN, True, MEDIUM,

@@ -70,7 +70,6 @@ class NodeConfig:
     group_min_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
     inter_broker_listener_name: str
-    internal_metadata_delete_delay_millis: int
     internal_metadata_max_batch_size_in_bytes: int
     listeners: tuple[Endpoint, ...]
     log_cleaner_delete_retention_ms: int
@@ -106,7 +105,6 @@ class NodeConfig:
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
-    metadata_max_idle_interval_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
     min_insync_replicas: int
@@ -126,7 +124,6 @@ class NodeConfig:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
-    queued_max_requests: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int
