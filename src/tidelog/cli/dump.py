@@ -20,14 +20,21 @@ def register(app: typer.Typer) -> None:
 
 
 def dump(
-    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
     records: Annotated[bool, typer.Option("--records", help="The records of each batch too.")] = False,
     as_json: Json = False,
 ) -> None:
     """Tell what a segment, index, snapshot, checkpoint or the metadata log holds.
 
-    Works on files of Apache Kafka as well. Only reads. The status is 1 when the file is damaged.
+    Works on files of Apache Kafka as well. Only reads. The status is 1 when a file is damaged.
     """
+    damaged = [str(file) for file in files if _dump(file, records=records, as_json=as_json)]
+    if damaged:
+        raise CommandFailed(f"{', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged")
+
+
+def _dump(file: Path, *, records: bool, as_json: bool) -> bool:
+    """Prints one file; whether it is damaged."""
     from tidelog.cli.dump_files import reader_for
     from tidelog.cli.dump_words import Damaged
     from tidelog.storage.checkpoints import StorageFormatError
@@ -49,5 +56,4 @@ def dump(
         if isinstance(error, BrokenPipeError):
             raise
         raise CommandFailed(f"cannot read {file}: {error}") from error
-    if damage:
-        raise CommandFailed(f"{file} is damaged")
+    return damage > 0
