@@ -37,7 +37,10 @@ class LogDirectory:
             raise LogDirectoryOffline(self.path, self.failure)
 
     def fail(self, error: DiskError) -> None:
+        """The first failure stands. Not for other threads: what hears of it belongs to the event loop."""
         if self.failure is None:
             self.failure = error
-            if self.on_failure is not None:
-                self.on_failure(self, error)
+        # Told once, and here also when a flush on another thread has set the failure already.
+        tell, self.on_failure = self.on_failure, None
+        if tell is not None:
+            tell(self, self.failure)

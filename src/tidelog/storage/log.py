@@ -20,7 +20,7 @@ from tidelog.storage.epoch_cache import EpochCache
 from tidelog.storage.log_flush import FlushTask
 from tidelog.storage.log_types import AppendInfo, LogSlice, TimestampOffset
 from tidelog.storage.offset_index import MAX_RELATIVE_OFFSET
-from tidelog.storage.ports import Disk, DiskError
+from tidelog.storage.ports import Disk, DiskError, FileMissing
 from tidelog.storage.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from tidelog.storage.segment import CorruptSegment, Segment
 from tidelog.storage.segments import Segments
@@ -39,6 +39,7 @@ class Log:
         "_last_flush_ms",
         "_metadata_written",
         "_rng",
+        "abandoned",
         "config",
         "dir",
         "directory",
@@ -91,6 +92,8 @@ class Log:
         # Cuts so far: a flush that began before one says nothing about what was written after it.
         self.truncations = 0
         self.doomed: deque[retention.DoomedSegment] = deque()
+        # Its directory has another name now, and a new log may have the old one.
+        self.abandoned = False
         self._metadata_written = False
         # Directories with entries that a crash could lose.
         self._entries_dirty: list[str] = []
@@ -205,7 +208,7 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
-        self.directory.check()
+        self.check()
         self.raise_log_start_offset(offset)
         if self.directory.checkpoint_log_start_offsets is not None:
             # Before the client hears of it: a crash must not bring the records back.
@@ -228,8 +231,8 @@ class Log:
         allow_zstd: bool = True,
     ) -> AppendInfo:
         """Validates (P5), assigns offsets, stamps the epoch and writes one batch; `records` is patched in place."""
-        if self.directory.failure is not None:
-            self.directory.check()
+        if self.abandoned or self.directory.failure is not None:
+            self.check()
         validated = validate_for_leader(
             records,
             self.config,
@@ -278,7 +281,7 @@ class Log:
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> AppendInfo:
         """Batches exactly as the leader stamped them; offsets must go on where this log ends."""
-        self.directory.check()
+        self.check()
         batches = check_batches(records)
         if not batches:
             raise ValueError("a follower was handed no batch")
@@ -356,9 +359,9 @@ class Log:
         """Closes the active segment and opens one at the log end (or at `base_offset`, if that is beyond)."""
         active = self.segments.active
         base = max(self.log_end_offset, base_offset or 0)
+        self.check()
         if active.size == 0 and active.base_offset == base:
             return active
-        self.directory.check()
         try:
             # Names become durable in order: a crash may lose the newest segment, never one before it.
             self.sync_entries()
@@ -430,7 +433,7 @@ class Log:
     # -- cutting and deleting
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        self.directory.check()
+        self.check()
         try:
             return log_truncation.truncate_to(self, offset, now_ms)
         except DiskError as error:
@@ -438,7 +441,7 @@ class Log:
             raise
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        self.directory.check()
+        self.check()
         try:
             log_truncation.truncate_fully_and_start_at(self, offset, now_ms)
         except DiskError as error:
@@ -446,7 +449,7 @@ class Log:
             raise
 
     def delete_old_segments(self, now_ms: int) -> int:
-        self.directory.check()
+        self.check()
         try:
             retention.purge(self, now_ms)
             return retention.delete_old_segments(self, now_ms)
@@ -464,26 +467,40 @@ class Log:
         return waited or self.recovery_point < self.segments.active.base_offset
 
     def begin_flush(self) -> FlushTask:
-        """What must reach the disk; see `log_flush`."""
+        """What must reach the disk; see `log_flush`. Of an abandoned log, nothing."""
         self.directory.check()
         syncs: list[Callable[[], None]] = []
         active = self.segments.active
+        if self.abandoned:
+            return FlushTask(self.disk, self.directory, syncs, [], self.recovery_point, active.base_offset, -1)
         for segment in self.segments.from_offset(self.recovery_point):
             syncs += segment.syncs(active=segment is active)
         self.write_epochs()
         dirs, self._entries_dirty = self._entries_dirty, []
-        return FlushTask(self.disk, self.directory, syncs, sorted(set(dirs)), self.log_end_offset, self.truncations)
+        return FlushTask(
+            self.disk,
+            self.directory,
+            syncs,
+            sorted(set(dirs)),
+            self.log_end_offset,
+            active.base_offset,
+            self.truncations,
+        )
 
     def complete_flush(self, task: FlushTask, now_ms: int) -> None:
         self._last_flush_ms = now_ms
         if task.truncations == self.truncations:
-            self.recovery_point = max(self.recovery_point, task.offset)
+            rolled = task.active_base_offset != self.segments.active.base_offset
+            durable = min(task.offset, task.active_base_offset) if rolled else task.offset
+            self.recovery_point = max(self.recovery_point, durable)
 
     def flush(self, now_ms: int) -> None:
         """Everything up to the log end, durable when this returns."""
         try:
             task = self.begin_flush()
             task.run()
+            # Only the first fsync after a lost page fails, and that may have been another thread's.
+            self.directory.check()
         except DiskError as error:
             self.directory.fail(error)
             raise
@@ -528,6 +545,17 @@ class Log:
         """Everything off the disk, at once (a partition's own way is `LogManager.delete`)."""
         self.close_files()
         self.disk.remove_tree(self.dir)
+
+    def check(self) -> None:
+        """Refuses where nothing may be written: the directory failed, or this log is no longer in it."""
+        self.directory.check()
+        if self.abandoned:
+            raise FileMissing(self.dir)
+
+    def abandon(self) -> None:
+        """Its directory gets another name. Whoever still holds the log must not write: files open again by path."""
+        self.abandoned = True
+        self.close_files()
 
     def close_files(self) -> None:
         """Gives every descriptor back without writing anything."""

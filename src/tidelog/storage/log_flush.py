@@ -21,6 +21,8 @@ class FlushTask:
     syncs: list[Callable[[], None]]
     dirs: list[str]
     offset: int
+    # Of the segment that was active: its indexes are not among the syncs.
+    active_base_offset: int
     # Truncations of the log so far: one in between makes the result worthless.
     truncations: int
 
@@ -34,7 +36,8 @@ class FlushTask:
                 with suppress(FileMissing):
                     self.disk.fsync_dir(path)
         except DiskError as error:
-            # An fsync that failed once may succeed next time without having written anything: no second try.
+            # An fsync that failed once may succeed next time without having written anything: no second try. Set at
+            # once, so that no append or flush on the event loop passes it by; that loop then tells (`fail`).
             if self.directory.failure is None:
                 self.directory.failure = error
             raise

@@ -148,4 +148,6 @@ class ManagedDirectory:
             self.disk.fsync_dir(self.path)
 
     def write_marker(self, broker_epoch: int) -> None:
+        # A flush that began before the shutdown may have failed meanwhile, on its own thread.
+        self.health.check()
         checkpoints.write_clean_shutdown(self.disk, self._file(checkpoints.CLEAN_SHUTDOWN), broker_epoch)

@@ -200,7 +200,7 @@ class LogManager:
     def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
         directory = self._homes.pop(partition)
         log = directory.logs.pop(partition)
-        log.close_files()
+        log.abandon()
         target = f"{directory.path}/{set_aside_name(partition, random_uuid(self._rng).hex, suffix)}"
         with directory.failing():
             self._disk.rename(log.dir, target)
