@@ -65,7 +65,14 @@ class FetchSession:
     epoch: int
     used_at: float
     uses_topic_ids: bool
+    # in the order in which they are served
     wanted: "OrderedDict[SessionKey, WantedPartition]" = field(default_factory=OrderedDict)
+
+    def move_back(self, item: WantedPartition) -> None:
+        """It got bytes: next time the others come first, or those behind the response's limit would never come."""
+        key = _key(item)
+        if key in self.wanted:
+            self.wanted.move_to_end(key)
 
 
 class FetchSessions:

@@ -173,3 +173,58 @@ def test_an_incremental_session_answers_with_news_only() -> None:
             assert len(broker.fetch_sessions) == 1
 
     on_virtual_time(story)
+
+
+@pytest.mark.rule("F7")
+def test_a_session_does_not_read_another_topic_that_took_the_name() -> None:
+    from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    async def story() -> None:
+        async with running_node(MemoryDisk()) as broker:
+            client, admin = await VirtualClient.connect(), await VirtualClient.connect()
+            await admin.create_topic("orders")
+            await admin.produce("orders", b"old")
+            old_id = broker.image.topics_by_name["orders"].topic_id
+            ask = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1000)
+            topics = [FetchTopic(topic_id=old_id, partitions=[ask])]
+            first = await client.call(FetchRequest(max_wait_ms=0, session_epoch=0, topics=topics), 17)
+            assert first.responses[0].partitions[0].error_code == ErrorCode.NONE
+            await admin.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000), 6)
+            await admin.create_topic("orders")
+            await admin.produce("orders", b"new", b"newer")
+            again = await client.call(
+                FetchRequest(max_wait_ms=0, session_id=first.session_id, session_epoch=1, topics=[]), 17
+            )
+            (found,) = again.responses[0].partitions
+            assert (found.error_code, bytes(found.records)) == (ErrorCode.INCONSISTENT_TOPIC_ID, b"")
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("F7")
+def test_a_session_serves_its_partitions_in_turn_when_not_all_fit() -> None:
+    async def story() -> None:
+        async with running_node(MemoryDisk()):
+            client, writer = await VirtualClient.connect(), await VirtualClient.connect()
+            names = ("a", "b", "c")
+            for name in names:
+                await writer.create_topic(name)
+                await writer.produce(name, b"x" * 500)
+            asks = [
+                FetchTopic(
+                    topic=name, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)]
+                )
+                for name in names
+            ]
+            first = await client.call(FetchRequest(max_wait_ms=0, max_bytes=600, session_epoch=0, topics=asks), 12)
+            served = [topic.topic for topic in first.responses if topic.partitions[0].records]
+            # The reader asks for the same again: as one does that is always behind on every partition.
+            for epoch in (1, 2, 3):
+                request = FetchRequest(
+                    max_wait_ms=0, max_bytes=600, session_id=first.session_id, session_epoch=epoch, topics=[]
+                )
+                answer = await client.call(request, 12)
+                served += [topic.topic for topic in answer.responses if topic.partitions[0].records]
+            assert served == ["a", "b", "c", "a"]
+
+    on_virtual_time(story)

@@ -14,7 +14,7 @@ from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.endpoints import endpoint_of
 from tidelog.broker.fetch_sessions import FetchSession, WantedPartition
 from tidelog.broker.lookups import absent_partition_error, topic_name
-from tidelog.core.ids import TopicPartition
+from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.replication.partition import Partition, Read
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import (
@@ -120,6 +120,10 @@ class DelayedFetch:
         if partition is None:
             code = absent_partition_error(self._broker.image, item.topic, ask.partition)
             return _Found(item, None, None, ApiError(code))
+        if item.topic_id != partition.topic_id and item.topic_id != ZERO_UUID:
+            # Deleted and made again under its name: what the reader knows of offsets is about another topic.
+            code = ErrorCode.INCONSISTENT_TOPIC_ID
+            return _Found(item, None, None, ApiError(code, f"{item.topic} has another id than {item.topic_id}"))
         replica_id = self._request.replica_id
         if self._request.replica_state.replica_id >= 0:
             replica_id = self._request.replica_state.replica_id
@@ -146,8 +150,11 @@ class DelayedFetch:
         topics: dict[tuple[str, UUID], FetchableTopicResponse] = {}
         for entry in found:
             answer = self._partition_answer(response, entry)
-            if self._session is not None and not entry.wanted.news(answer) and incremental:
-                continue
+            if self._session is not None:
+                if not entry.wanted.news(answer) and incremental:
+                    continue
+                if answer.records:
+                    self._session.move_back(entry.wanted)
             item = entry.wanted
             topic = topics.get((item.topic, item.topic_id))
             if topic is None:
