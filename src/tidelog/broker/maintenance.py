@@ -1,8 +1,12 @@
-"""What a broker does for its logs by the clock: flush, checkpoint, retain, forget. Blocking parts run off the loop."""
+"""What a broker does for its logs by the clock: flush, checkpoint, retain, clean, forget.
+
+Blocking parts run off the loop.
+"""
 
 import asyncio
 import logging
 
+from tidelog.broker.cleaning import CleaningPass
 from tidelog.broker.periodic import Periodic
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ports import Offload, WallClock
@@ -15,6 +19,8 @@ log = logging.getLogger("tidelog.storage")
 # `log.flush.scheduler.interval.ms` is "never" by default; a closed segment wants its fsync sooner (the recovery point).
 MAX_FLUSH_CHECK_S = 1.0
 DELETED_CHECK_S = 10.0
+# `log.cleaner.backoff.ms` may be 0; looking through all logs without a pause would be all we do.
+MIN_CLEANER_BACKOFF_S = 0.1
 
 
 class Maintenance:
@@ -33,6 +39,7 @@ class Maintenance:
         self._logs = logs
         self._wall_clock = wall_clock
         self._offload = offload
+        self._cleaning = CleaningPass(config, logs, wall_clock, offload)
         flush_s = min(config.log_flush_scheduler_interval_ms / 1000, MAX_FLUSH_CHECK_S)
         initial_s = config.log_initial_task_delay_ms / 1000
         every = {
@@ -54,6 +61,16 @@ class Maintenance:
             Periodic(loop, f"log-{name}", interval, work, initial_delay_s=min(interval, initial_s))
             for name, (interval, work) in every.items()
         ]
+        self._cleaner: Periodic | None = None
+        if config.log_cleaner_enable:
+            self._cleaner = Periodic(loop, "log-cleaner", _cleaner_backoff_s(config), self._cleaning.run)
+            self._passes.append(self._cleaner)
+
+    def apply_config(self, config: NodeConfig) -> None:
+        """What may change while the node runs."""
+        self._cleaning.apply_config(config)
+        if self._cleaner is not None:
+            self._cleaner.interval_s = _cleaner_backoff_s(config)
 
     async def stop(self) -> None:
         for one in self._passes:
@@ -98,3 +115,7 @@ class Maintenance:
                 await self._offload(self._disk.remove_tree, path)
             except DiskError as error:
                 log.error("the files of a deleted partition stay behind: %s", error)
+
+
+def _cleaner_backoff_s(config: NodeConfig) -> float:
+    return max(MIN_CLEANER_BACKOFF_S, config.log_cleaner_backoff_ms / 1000)

@@ -191,6 +191,8 @@ class Node:
         self.config = config
         if self._server is not None:
             self._server.update_limits(ConnectionLimits.from_config(config))
+        if self._maintenance is not None:
+            self._maintenance.apply_config(config)
 
     def _on_fatal(self, error: BaseException) -> None:
         log.error("the metadata log failed, the node stops: %s", error, exc_info=error)

@@ -20,7 +20,8 @@ class Periodic:
         initial_delay_s: float | None = None,
     ) -> None:
         self._name = name
-        self._interval_s = interval_s
+        # A new value counts from the next round on.
+        self.interval_s = interval_s
         self._work = work
         first = interval_s if initial_delay_s is None else initial_delay_s
         self._task = loop.create_task(self._run(first), name=name)
@@ -28,7 +29,7 @@ class Periodic:
     async def _run(self, delay_s: float) -> None:
         while True:
             await asyncio.sleep(delay_s)
-            delay_s = self._interval_s
+            delay_s = self.interval_s
             try:
                 await self._work()
             except Exception:

@@ -19,7 +19,14 @@ class LogDirectoryOffline(DiskError):
 class LogDirectory:
     """`on_failure` hears of the first failure only; the checkpoints are of all logs in this directory."""
 
-    __slots__ = ("checkpoint_log_start_offsets", "checkpoint_recovery_points", "failure", "on_failure", "path")
+    __slots__ = (
+        "checkpoint_cleaner_offsets",
+        "checkpoint_log_start_offsets",
+        "checkpoint_recovery_points",
+        "failure",
+        "on_failure",
+        "path",
+    )
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -27,6 +34,7 @@ class LogDirectory:
         self.on_failure: Callable[[LogDirectory, DiskError], None] | None = None
         self.checkpoint_recovery_points: Callable[[], None] | None = None
         self.checkpoint_log_start_offsets: Callable[[], None] | None = None
+        self.checkpoint_cleaner_offsets: Callable[[], None] | None = None
 
     @property
     def online(self) -> bool:

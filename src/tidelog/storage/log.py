@@ -46,6 +46,7 @@ class Log:
         "disk",
         "doomed",
         "epochs",
+        "first_dirty_offset",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
@@ -94,6 +95,8 @@ class Log:
         self.doomed: deque[retention.DoomedSegment] = deque()
         # Its directory has another name now, and a new log may have the old one.
         self.abandoned = False
+        # Where the cleaner goes on; None if it never was here.
+        self.first_dirty_offset: int | None = None
         self._metadata_written = False
         # Directories with entries that a crash could lose.
         self._entries_dirty: list[str] = []
@@ -314,7 +317,10 @@ class Log:
                 pending or self.segments.active.size
             ):
                 self._append_run(records[start:position], pending, now_ms)
-                self.roll(now_ms, header.base_offset)
+                # At the log end even if the leader's compaction left a hole before this batch: recovery goes by
+                # segments that join. Only a hole too wide for relative offsets starts the segment behind it.
+                far = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
+                self.roll(now_ms, header.base_offset if far else None)
                 pending, start = [], position
             pending.append((position, header))
         self._append_run(records[start:], pending, now_ms)
@@ -351,7 +357,7 @@ class Log:
         return (
             segment.size + size > config.segment_bytes
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            or segment.waited_for_roll_ms(now_ms, max_timestamp) > config.segment_ms - segment.jitter_ms
+            or segment.waited_for_roll_ms(now_ms, max_timestamp) > config.max_segment_ms - segment.jitter_ms
             or segment.is_index_full(config.segment_index_bytes)
         )
 
@@ -384,7 +390,7 @@ class Log:
 
     def draw_jitter(self) -> int:
         """Spreads the rolls of logs that started together over `segment.jitter.ms`."""
-        jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        jitter = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
         return self._rng.randrange(jitter) if self._rng is not None and jitter > 0 else 0
 
     # -- reading

@@ -1,7 +1,6 @@
 """Finding things in a log: slices by offset, records by time."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tidelog.storage.log_types import LogSlice, TimestampOffset
@@ -80,6 +79,8 @@ def offset_for_max_timestamp(log: "Log") -> TimestampOffset | None:
         if segment.base_offset >= log.log_start_offset and segment.max_timestamp <= best_timestamp:
             continue
         for position, header in _candidates(log, segment):
+            if not header.record_count:
+                continue
             timestamp = header.max_timestamp
             if header.base_offset < log.log_start_offset:
                 kept = (record.timestamp for record in _kept_records(log, segment, position, header))
@@ -98,8 +99,11 @@ def _candidates(log: "Log", segment: Segment) -> Iterator[tuple[int, BatchHeader
     position = segment.position_of(segment.offset_of_max_timestamp if whole else log.log_start_offset)
     if position is None:
         return iter(())
-    headers = segment.headers(position)
-    return islice(headers, 1) if whole else headers
+    found = next(segment.headers(position))
+    if whole and found[1].record_count:
+        return iter((found,))
+    # Compaction emptied that batch and left its timestamp: any other may hold the largest of a record now.
+    return segment.headers(0 if whole else position)
 
 
 def _kept_records(log: "Log", segment: Segment, position: int, header: BatchHeader) -> list[Record]:

@@ -23,7 +23,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     if offset < log.log_start_offset or offset <= log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset, now_ms)
         return True
-    end = _batch_start(log, offset)
+    end = _end_of_whole_batches(log, offset)
     if end < log.log_start_offset:
         # The log began inside the batch that went: nothing of it is left.
         truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
@@ -37,21 +37,26 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
             log.disk.fsync_dir(log.dir)
     log.segments.active.truncate_to(end)
     log.set_log_end_offset(end)
+    _lower_first_dirty_offset(log, end)
     log.epochs.truncate_from_end(end)
     log.write_epochs()
     log_producers.rebuild(log, now_ms)
     return True
 
 
-def _batch_start(log: "Log", offset: int) -> int:
-    """`offset`, or the first offset of the batch it lies inside."""
+def _end_of_whole_batches(log: "Log", offset: int) -> int:
+    """`offset`, or where the last batch before it ends: it lies inside one, or in a hole that compaction left.
+
+    Only an end that a batch or a segment's name tells is found again after a restart.
+    """
     segment = log.segments.floor(offset)
     assert segment is not None, (offset, log.segments[0].base_offset)
-    position = segment.position_of(offset)
-    if position is None:
-        return offset
-    _, header = next(segment.headers(position))
-    return min(offset, header.base_offset)
+    end = segment.base_offset
+    for _, header in segment.headers(segment.offset_index.position_for(offset - 1)):
+        if header.last_offset >= offset:
+            break
+        end = header.next_offset
+    return end
 
 
 def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
@@ -67,6 +72,7 @@ def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     log.log_start_offset = offset
     log.set_log_end_offset(offset)
     log.recovery_point = offset
+    _lower_first_dirty_offset(log, offset)
     log.epochs.clear()
     log.write_epochs()
     log.producers.truncate_fully_and_start_at(offset)
@@ -78,6 +84,14 @@ def _lower_recovery_point(log: "Log", offset: int) -> None:
         log.recovery_point = offset
         if log.directory.checkpoint_recovery_points is not None:
             log.directory.checkpoint_recovery_points()
+
+
+def _lower_first_dirty_offset(log: "Log", offset: int) -> None:
+    """What is written from `offset` on was never compacted."""
+    if log.first_dirty_offset is not None and log.first_dirty_offset > offset:
+        log.first_dirty_offset = offset
+        if log.directory.checkpoint_cleaner_offsets is not None:
+            log.directory.checkpoint_cleaner_offsets()
 
 
 def remove_segment(log: "Log", segment: Segment) -> None:

@@ -27,6 +27,7 @@ class ManagedDirectory:
         self.health = LogDirectory(path)
         self.health.checkpoint_recovery_points = self.checkpoint_recovery_points
         self.health.checkpoint_log_start_offsets = self.checkpoint_log_start_offsets
+        self.health.checkpoint_cleaner_offsets = self.checkpoint_cleaner_offsets
         self.logs: dict[TopicPartition, Log] = {}
         # The broker epoch of the last shutdown if it was clean, None if not.
         self.clean_epoch: int | None = None
@@ -47,6 +48,7 @@ class ManagedDirectory:
             checkpoints.RECOVERY_POINT_CHECKPOINT,
             checkpoints.LOG_START_OFFSET_CHECKPOINT,
             checkpoints.REPLICATION_OFFSET_CHECKPOINT,
+            checkpoints.CLEANER_OFFSET_CHECKPOINT,
         ):
             self._written[name] = checkpoints.read_offsets(self.disk, self._file(name))
 
@@ -106,12 +108,17 @@ class ManagedDirectory:
             self._written[checkpoints.REPLICATION_OFFSET_CHECKPOINT].get(partition, 0),
         )
 
+    def first_dirty_offset(self, partition: TopicPartition) -> int | None:
+        """Up to where the cleaner had come."""
+        return self._written[checkpoints.CLEANER_OFFSET_CHECKPOINT].get(partition)
+
     def forget(self, partition: TopicPartition) -> None:
         """Before a new log takes the name of a deleted one: it must not inherit offsets from it."""
         if any(partition in written for written in self._written.values()):
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
             self.checkpoint_high_watermarks()
+            self.checkpoint_cleaner_offsets()
 
     # -- checkpoints
 
@@ -127,6 +134,9 @@ class ManagedDirectory:
             checkpoints.LOG_START_OFFSET_CHECKPOINT,
             lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
         )
+
+    def checkpoint_cleaner_offsets(self) -> None:
+        self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
         offsets: Offsets = {}

@@ -136,6 +136,7 @@ class LogManager:
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             max_decompressed_bytes=self._config.tidelog_decompression_max_bytes,
         )
+        log.first_dirty_offset = directory.first_dirty_offset(partition)
         directory.logs[partition] = log
         self._homes[partition] = directory
         return log

@@ -94,6 +94,9 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._inode.data)
 
+    def moved_to(self, path: str) -> None:
+        self.path = path
+
     def close(self) -> None:
         """Nothing to give back."""
 
@@ -129,6 +132,8 @@ class MemoryDisk:
         self._durable_files: dict[str, _Inode] = {}
         self._durable_dirs: set[str] = {"/", "."}
         self._locks: set[str] = set()
+        # Files renamed and not synced since, new name -> old: both names survive a crash as before, or both as after.
+        self._renamed: dict[str, str] = {}
 
     # -- faults and crashes
 
@@ -164,21 +169,35 @@ class MemoryDisk:
             self._files[path].lose_unsynced(rng)
         self._durable_files = dict(self._files)
         self._durable_dirs = set(self._dirs)
+        self._renamed.clear()
 
     def _lose_entries(self, rng: random.Random) -> None:
+        lost: dict[str, bool] = {}
         for path in sorted(self._files.keys() | self._durable_files.keys()):
             now, promised = self._files.get(path), self._durable_files.get(path)
-            if now is not promised and rng.random() < 0.5:
-                if promised is None:
-                    del self._files[path]
-                else:
-                    self._files[path] = promised
+            if now is promised:
+                continue
+            fate = self._first_name(path)
+            if fate not in lost:
+                lost[fate] = rng.random() < 0.5
+            if not lost[fate]:
+                continue
+            if promised is None:
+                del self._files[path]
+            else:
+                self._files[path] = promised
         for path in sorted(self._dirs - self._durable_dirs):
             if rng.random() < 0.5 and path in self._dirs:
                 self._drop_tree(path)
         # An entry that came back needs its parents back.
         for path in sorted(self._files):
             self._dirs.update(_parents(path))
+
+    def _first_name(self, path: str) -> str:
+        """One name for all that must share a fate: a rename is atomic, and so is a chain of them."""
+        while path in self._renamed:
+            path = self._renamed[path]
+        return path
 
     def _drop_tree(self, path: str) -> None:
         inside = path + "/"
@@ -236,6 +255,9 @@ class MemoryDisk:
         self._fault("rename", source)
         if source in self._files:
             self._files[target] = self._files.pop(source)
+            first, last = self._first_name(source), self._first_name(target)
+            if first != last:
+                self._renamed[last] = first
         elif source in self._dirs:
             self._rename_dir(source, target)
         else:
@@ -266,6 +288,7 @@ class MemoryDisk:
 
     def fsync_dir(self, path: str) -> None:
         self._fault("fsync_dir", path)
+        self._renamed = {new: old for new, old in self._renamed.items() if posixpath.dirname(new) != path}
         for name in [name for name in self._durable_files if posixpath.dirname(name) == path]:
             if name not in self._files:
                 del self._durable_files[name]

@@ -64,6 +64,10 @@ class DiskFile(Protocol):
 
     def size(self) -> int: ...
 
+    def moved_to(self, path: str) -> None:
+        """The file was renamed: from now on it opens again there, and never what takes its old name."""
+        ...
+
     def close(self) -> None:
         """Gives the descriptor back. The file can still be used: it opens again."""
         ...

@@ -187,6 +187,11 @@ class PosixFile:
             self._give()
         return self._length
 
+    def moved_to(self, path: str) -> None:
+        # Under the lock: an open that has begun by the old name is done before that name is given away.
+        with self._pool.lock:
+            self.path = path
+
     def close(self) -> None:
         pool = self._pool
         with pool.lock:

@@ -117,6 +117,8 @@ def _complete_swap(disk: Disk, directory: str, name: str, notes: list[str]) -> N
         stem, _, suffix = other.partition(".")
         if stem.isdecimal() and base <= int(stem) < max(end, base + 1) and suffix in _SEGMENT_SUFFIXES:
             disk.remove(f"{directory}/{other}")
+    # In this order: what the new segment was made from must not come back beside it.
+    disk.fsync_dir(directory)
     disk.rename(path, path.removesuffix(SWAP_SUFFIX))
     notes.append(f"completed the compaction into {name.removesuffix(SWAP_SUFFIX)}")
 

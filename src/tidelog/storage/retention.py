@@ -97,6 +97,7 @@ def doom_files(log: "Log", segment: Segment, now_ms: int) -> None:
         if log.disk.exists(path):
             log.disk.rename(path, path + DELETED_SUFFIX, durable=False)
             waiting.append(path + DELETED_SUFFIX)
+    segment.moved_to(segment.path + DELETED_SUFFIX)
     log.doomed.append(DoomedSegment(now_ms + log.config.file_delete_delay_ms, segment, waiting))
 
 

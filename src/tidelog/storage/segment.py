@@ -83,17 +83,18 @@ class Segment:
         index_bytes: int = 0,
         time_index_bytes: int = 0,
         jitter_ms: int = 0,
+        suffix: str = "",
     ) -> None:
         """A segment over files of the given sizes; `Segment.create` makes a new one."""
         stem = f"{directory}/{base_offset:020d}"
         self.disk = disk
-        self.path = stem + LOG_SUFFIX
+        self.path = stem + LOG_SUFFIX + suffix
         self.base_offset = base_offset
         self.size = size
         self.created_ms = now_ms
         self.jitter_ms = jitter_ms
-        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX, base_offset, index_bytes)
-        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX, base_offset, time_index_bytes)
+        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset, time_index_bytes)
         self.bytes_since_index_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
@@ -107,9 +108,11 @@ class Segment:
         self._txn_index: TransactionIndex | None = None
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, jitter_ms: int = 0) -> "Segment":
-        """A new, empty segment. Left-overs of the same name must be gone."""
-        segment = cls(disk, directory, base_offset, now_ms, jitter_ms=jitter_ms)
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, now_ms: int, jitter_ms: int = 0, *, suffix: str = ""
+    ) -> "Segment":
+        """A new, empty segment; `suffix` while it is not yet part of the log. Left-overs of its name must be gone."""
+        segment = cls(disk, directory, base_offset, now_ms, jitter_ms=jitter_ms, suffix=suffix)
         segment._log = disk.open(segment.path, create=True)
         # A descriptor is for those who read or write: most partitions of a large cluster are idle.
         segment._log.close()
@@ -349,6 +352,12 @@ class Segment:
         if len(self.txn_index):
             syncs.append(self.txn_index.flush)
         return syncs
+
+    def moved_to(self, path: str) -> None:
+        """The log file was renamed; slices handed out before are read under the new name."""
+        self.path = path
+        if self._log is not None:
+            self._log.moved_to(path)
 
     def close_files(self) -> None:
         """Gives descriptors back; the segment can be read on."""

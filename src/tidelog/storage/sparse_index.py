@@ -61,6 +61,10 @@ class SparseIndex(ABC):
 
     # -- reading
 
+    @property
+    def size_bytes(self) -> int:
+        return self.entries * self.ENTRY.size
+
     def entry(self, number: int) -> Pair:
         if self._columns is not None:
             return self._columns[0][number], self._columns[1][number]

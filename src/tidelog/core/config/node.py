@@ -72,7 +72,14 @@ class NodeConfig:
     inter_broker_listener_name: str
     internal_metadata_max_batch_size_in_bytes: int
     listeners: tuple[Endpoint, ...]
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
     log_cleaner_delete_retention_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
     log_cleaner_min_compaction_lag_ms: int
     log_cleanup_policy: tuple[str, ...]
     log_dirs: tuple[str, ...]

@@ -55,6 +55,11 @@ class TopicConfig:
     def is_deleted_by_retention(self) -> bool:
         return "delete" in self.cleanup_policy
 
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment may grow: only closed ones are compacted, and that must not wait for too long."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
     @classmethod
     def resolve(cls, node: "NodeConfig", overrides: Mapping[str, str]) -> "TopicConfig":
         """The values in force for a topic; ConfigError if an override is not valid."""
