@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tidelog.broker.broker import Broker
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import TopicPartition
 from tidelog.metadata.compare import compare
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage
@@ -44,14 +45,19 @@ class MetadataFollower:
         broker = self._broker
         broker.image = image
         broker.replicas.configure(image)
-        self._logs.load(lambda topic: broker.replicas.topic_config(image, topic), broker.wall_clock.now_ms())
-        for each in list(self._logs):
-            topic = image.topic(each.topic_partition.topic)
-            registration = image.partition(each.topic_partition)
-            known = topic is not None and each.topic_id in (None, topic.topic_id)
-            if not known or registration is None or broker.node_id not in registration.replicas:
-                log.info("%s is not this broker's any more: its log is deleted", each.topic_partition)
-                self._logs.delete(each.topic_partition)
+
+        def is_ours(partition: TopicPartition, topic_id: UUID | None) -> bool:
+            topic = image.topic(partition.topic)
+            registration = image.partition(partition)
+            known = topic is not None and topic_id in (None, topic.topic_id)
+            if known and registration is not None and broker.node_id in registration.replicas:
+                return True
+            log.info("%s of topic id %s is not this broker's any more: its log is deleted", partition, topic_id)
+            return False
+
+        self._logs.load(
+            lambda topic: broker.replicas.topic_config(image, topic), broker.wall_clock.now_ms(), is_ours=is_ours
+        )
 
     def on_metadata(self, image: ClusterImage, delta: MetadataDelta) -> None:
         """One committed batch, in the order of the log."""

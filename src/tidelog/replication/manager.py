@@ -7,7 +7,7 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import BrokerId, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import ClusterImage, ResourceType
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType
 from tidelog.metadata.names import INTERNAL_TOPICS
 from tidelog.replication.partition import Partition
 from tidelog.storage.directory import LogDirectory
@@ -57,7 +57,11 @@ class ReplicaManager:
             config = configs.get(topic)
             if config is None:
                 config = configs[topic] = self.topic_config(delta.after, topic)
-            partition = self._ensure(change.topic_partition, change.topic_id, config, now_ms)
+            # At start everything looks new, and may lie in a directory that is offline.
+            is_new = delta.before is not EMPTY_IMAGE and (
+                change.before is None or self._local_id not in change.before.replicas
+            )
+            partition = self._ensure(change.topic_partition, change.topic_id, config, now_ms, is_new=is_new)
             if partition is not None and partition.apply(change.after):
                 self.on_leadership(partition)
         self._reconfigure_changed(delta)
@@ -96,7 +100,7 @@ class ReplicaManager:
                 partition.log.config = config
 
     def _ensure(
-        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int, *, is_new: bool
     ) -> Partition | None:
         partition = self._partitions.get(topic_partition)
         if partition is not None and partition.topic_id == topic_id:
@@ -104,7 +108,7 @@ class ReplicaManager:
         if partition is not None:
             self._remove(topic_partition, partition.topic_id)
         try:
-            log = self._logs.get_or_create(topic_partition, topic_id, config, now_ms)
+            log = self._logs.get_or_create(topic_partition, topic_id, config, now_ms, is_new=is_new)
         except DiskError as error:
             # The directory is offline from here on (its watcher is told); the partition has no replica on this broker.
             self.on_warning(f"{topic_partition} has no log: {error}")

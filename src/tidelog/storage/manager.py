@@ -83,15 +83,45 @@ class LogManager:
         if not self._online():
             raise next(iter(self._directories.values())).health.failure or AssertionError("no log directory")
 
-    def load(self, config_of: Callable[[str], TopicConfig], now_ms: int) -> None:
-        """Opens every log found; `config_of` gives a topic's config. Afterwards appends may begin."""
+    def load(
+        self,
+        config_of: Callable[[str], TopicConfig],
+        now_ms: int,
+        *,
+        is_ours: Callable[[TopicPartition, UUID | None], bool] = lambda partition, topic_id: True,
+    ) -> None:
+        """Opens every log found; `config_of` gives a topic's config. Afterwards appends may begin.
+
+        What is not `ours` (by the partition and the id of its topic, None if the log never held a record) is deleted.
+        """
         for directory in self._online():
             with directory.contained():
-                for partition in list(directory.partitions()):
-                    if partition.topic != METADATA_TOPIC:
-                        self._load_one(directory, partition, config_of(partition.topic), now_ms)
                 self._doomed.update(dict.fromkeys(directory.doomed()))
+                for partition in list(directory.partitions()):
+                    if partition.topic == METADATA_TOPIC:
+                        continue
+                    if self._is_left_over(directory, partition, is_ours):
+                        self._doomed[self._rename(directory, partition, DELETE_SUFFIX)] = None
+                    else:
+                        self._load_one(directory, partition, config_of(partition.topic), now_ms)
                 directory.remove_marker()
+
+    def _is_left_over(
+        self,
+        directory: ManagedDirectory,
+        partition: TopicPartition,
+        is_ours: Callable[[TopicPartition, UUID | None], bool],
+    ) -> bool:
+        """Of a topic that is gone, or an empty twin: made again elsewhere while this directory was offline."""
+        topic_id = directory.topic_id_of(partition)
+        if not is_ours(partition, topic_id):
+            return True
+        twin = self.get(partition)
+        if twin is not None and twin.topic_id is None:
+            # The id is on disk before the first record is.
+            self.delete(partition)
+            return False
+        return twin is not None and topic_id is None
 
     def _load_one(
         self, directory: ManagedDirectory, partition: TopicPartition, config: TopicConfig, now_ms: int
@@ -191,20 +221,29 @@ class LogManager:
             return self._open_log(directory, partition, topic_id, config, now_ms)
 
     def delete(self, partition: TopicPartition) -> None:
-        """Out of sight at once, by a durable rename; the files go after `file.delete.delay.ms` (`remove_deleted`)."""
+        """Out of sight at once, by a durable rename; the files go after `file.delete.delay.ms` (`remove_deleted`).
+
+        In a directory that is offline they stay, and the next start finds that they are nobody's.
+        """
         home = self._homes.get(partition)
         if home is None:
             return
-        home.health.check()
+        if not home.online:
+            del self._homes[partition]
+            home.logs.pop(partition).abandon()
+            home.health.check()
         self._doomed[self._set_aside(partition, DELETE_SUFFIX)] = None
 
     def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
         directory = self._homes.pop(partition)
         log = directory.logs.pop(partition)
         log.abandon()
+        return self._rename(directory, partition, suffix)
+
+    def _rename(self, directory: ManagedDirectory, partition: TopicPartition, suffix: str) -> str:
         target = f"{directory.path}/{set_aside_name(partition, random_uuid(self._rng).hex, suffix)}"
         with directory.failing():
-            self._disk.rename(log.dir, target)
+            self._disk.rename(f"{directory.path}/{partition}", target)
         return target
 
     # -- passes, called by the shell's timers
