@@ -206,7 +206,10 @@ class Partition:
         upper = last_stable if isolation_level == READ_COMMITTED else high_watermark
         try:
             found = log.read(fetch_offset, max_bytes, upper_bound=upper, min_one=min_one)
-            aborted = log.aborted_transactions(fetch_offset, upper) if isolation_level == READ_COMMITTED else None
+            aborted: list[AbortedTxn] | None = None
+            if isolation_level == READ_COMMITTED:
+                # Of what the slice can hold, and no more: a reader far behind is not told of a whole log's aborts.
+                aborted = log.aborted_transactions(fetch_offset, min(upper, log.end_of(found))) if found.size else []
         except DiskError as error:
             raise self._storage_error(error) from error
         return Read(found, Offset(high_watermark), Offset(last_stable), Offset(log.log_start_offset), aborted, None)

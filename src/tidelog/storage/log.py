@@ -24,10 +24,10 @@ from tidelog.storage.ports import Disk, DiskError, FileMissing
 from tidelog.storage.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from tidelog.storage.segment import CorruptSegment, Segment
 from tidelog.storage.segments import Segments
-from tidelog.storage.txn_index import AbortedTxn
+from tidelog.storage.txn_index import AbortedTxn, CorruptTxnIndex
 from tidelog.storage.validation import AppendOrigin, check_batches, validate_for_leader
 from tidelog.wire.errors import ApiError, ErrorCode
-from tidelog.wire.records.batch import BatchHeader, stamp
+from tidelog.wire.records.batch import NO_TIMESTAMP, BatchHeader, stamp
 from tidelog.wire.records.compression import DEFAULT_MAX_OUTPUT
 
 
@@ -253,7 +253,8 @@ class Log:
                     duplicate.first_offset,
                     duplicate.last_offset,
                     duplicate.timestamp,
-                    validated.log_append_time,
+                    # When the first one was appended, not this one.
+                    duplicate.timestamp if validated.log_append_time >= 0 else NO_TIMESTAMP,
                     self.log_start_offset,
                     0,
                     duplicate=True,
@@ -418,7 +419,15 @@ class Log:
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """Those a `read_committed` reader of [start_offset, upper_bound) must skip (F1)."""
-        return log_producers.aborted_transactions(self, start_offset, upper_bound)
+        try:
+            return log_producers.aborted_transactions(self, start_offset, upper_bound)
+        except CorruptTxnIndex as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+    def end_of(self, found: LogSlice) -> int:
+        """An offset that no batch of the slice reaches: where its segment ends."""
+        following = self.segments.after_offset(found.segment_base_offset)
+        return self.log_end_offset if following is None else following.base_offset
 
     # -- epochs
 

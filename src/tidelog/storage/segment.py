@@ -229,7 +229,8 @@ class Segment:
 
     def batch_size_at(self, position: int) -> int:
         """Size of the batch that starts at `position`."""
-        (length,) = _LENGTH.unpack(self.log.pread(4, position + 8))
+        found = self.log.pread(_LENGTH.size, position + 8)
+        length = _LENGTH.unpack(found)[0] if len(found) == _LENGTH.size else 0
         if length < MIN_BATCH_LENGTH:
             raise self._corrupt(position, f"batch length {length}")
         return LOG_OVERHEAD + int(length)

@@ -55,7 +55,11 @@ class Segments:
         return self._list[number] if number >= 0 else None
 
     def after(self, segment: Segment) -> Segment | None:
-        number = bisect_right(self._bases, segment.base_offset)
+        return self.after_offset(segment.base_offset)
+
+    def after_offset(self, offset: int) -> Segment | None:
+        """The first segment that starts beyond `offset`."""
+        number = bisect_right(self._bases, offset)
         return self._list[number] if number < len(self._list) else None
 
     def from_offset(self, offset: int) -> list[Segment]:

@@ -14,8 +14,10 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Follower, Leader
 from tidelog.storage.log import Log
 from tidelog.storage.memory import MemoryDisk
+from tidelog.storage.validation import AppendOrigin
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.batch import read_header
+from tidelog.wire.records.control import EndTransactionMarker, encode_end_txn_marker
 from tidelog.wire.records.plain import Record, encode_batch
 
 TP = TopicPartition("orders", 0)
@@ -270,3 +272,27 @@ def test_a_failed_write_is_not_acknowledged_and_the_directory_takes_nothing_more
         assert refusal(error) is ErrorCode.KAFKA_STORAGE_ERROR
     assert failures == ["ENOSPC"]
     assert partition.log.log_end_offset == 1
+
+
+@pytest.mark.rule("F1")
+def test_a_reader_of_committed_records_is_told_of_the_aborts_in_its_bytes_only(disk: MemoryDisk) -> None:
+    partition = new_partition(disk, TopicConfig(segment_bytes=400))
+    partition.apply(registration())
+    producer = {"producer_id": 5, "producer_epoch": 0}
+    abort = encode_end_txn_marker(EndTransactionMarker(False, 0), timestamp=NOW, **producer)
+    for number in range(4):
+        data = encode_batch(
+            [Record(timestamp=NOW, key=None, value=b"x" * 200)],
+            base_sequence=number,
+            is_transactional=True,
+            producer_id=5,
+            producer_epoch=0,
+        )
+        partition.append_as_leader(memoryview(bytearray(data)), 1, NOW)
+        partition.append_as_leader(memoryview(bytearray(abort)), 1, NOW, origin=AppendOrigin.COORDINATOR)
+    assert len(partition.log.segments) == 4
+    found = partition.read(0, 1 << 20, isolation_level=1)
+    assert found.aborted is not None
+    assert [txn.first_offset for txn in found.aborted] == [0]
+    assert partition.read(8, 1 << 20, isolation_level=1).aborted == []
+    assert partition.read(0, 1 << 20, isolation_level=0).aborted is None

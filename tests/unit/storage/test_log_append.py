@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from tidelog.core.config.topic import TopicConfig
 from tidelog.storage.directory import LogDirectoryOffline
 from tidelog.storage.log import Log
 from tidelog.storage.memory import MemoryDisk
@@ -244,3 +245,16 @@ def test_the_high_watermark_stays_within_the_log(open_log: MakeLog, batch: MakeB
     with pytest.raises(ApiError) as caught:
         log.increment_log_start_offset(1)
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.rule("P4")
+def test_a_retry_is_told_when_the_first_one_was_appended(open_log: MakeLog, batch: MakeBatch) -> None:
+    log = open_log(message_timestamp_type="LogAppendTime")
+    numbered = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    first = log.append_as_leader(batch(2, **numbered), 0, NOW)
+    again = log.append_as_leader(batch(2, **numbered), 0, NOW + 5000)
+    assert (again.duplicate, again.log_append_time) == (True, first.log_append_time)
+    log.config = TopicConfig()
+    another = numbered | {"producer_id": 6}
+    log.append_as_leader(batch(2, **another), 0, NOW)
+    assert log.append_as_leader(batch(2, **another), 0, NOW).log_append_time == -1

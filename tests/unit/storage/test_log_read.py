@@ -120,3 +120,27 @@ def test_aborted_transactions_are_named_also_after_a_crash(open_log: MakeLog, ba
         assert log.last_stable_offset == 6
         assert [(txn.producer_id, txn.first_offset) for txn in log.aborted_transactions(0, 6)] == [(5, 2)]
         assert log.aborted_transactions(0, 2) == []
+
+
+@pytest.mark.rule("F1")
+def test_a_damaged_transaction_index_is_the_readers_error(
+    disk: MemoryDisk, open_log: MakeLog, batch: MakeBatch
+) -> None:
+    log = open_log()
+    producer = {"producer_id": 5, "producer_epoch": 0}
+    abort = encode_end_txn_marker(EndTransactionMarker(False, 0), timestamp=NOW, **producer)
+    log.append_as_leader(batch(3, base_sequence=0, is_transactional=True, **producer), 0, NOW)
+    log.append_as_leader(memoryview(bytearray(abort)), 0, NOW, origin=AppendOrigin.COORDINATOR)
+    disk.open(log.segments.active.txn_index.path).pwrite(b"\xff\xff", 0)
+    with pytest.raises(ApiError) as caught:
+        log.aborted_transactions(0, 4)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_file_that_ends_too_early_is_the_readers_error(disk: MemoryDisk, open_log: MakeLog, batch: MakeBatch) -> None:
+    log = open_log()
+    log.append_as_leader(batch(5), 0, NOW)
+    disk.open(log.segments[0].path).truncate(5)
+    with pytest.raises(ApiError) as caught:
+        log.read(0, 1, upper_bound=5, min_one=True)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
