@@ -37,7 +37,7 @@ def update(
 
 def load(log: "Log", now_ms: int) -> None:
     """A log just opened."""
-    log.producers.load(log.log_start_offset, log.log_end_offset, now_ms)
+    log.producers.load(log.segments[0].base_offset, log.log_end_offset, now_ms)
     log.recovery_notes += [f"discarded {reason}" for reason in log.producers.discarded]
     _replay(log, now_ms)
     log.producers.remove_stray_snapshots([segment.base_offset for segment in log.segments])
@@ -45,13 +45,16 @@ def load(log: "Log", now_ms: int) -> None:
 
 def rebuild(log: "Log", now_ms: int) -> None:
     """A log that lost its end."""
-    log.producers.truncate_and_reload(log.log_start_offset, log.log_end_offset, now_ms)
+    log.producers.truncate_and_reload(log.segments[0].base_offset, log.log_end_offset, now_ms)
     _replay(log, now_ms)
 
 
 def _replay(log: "Log", now_ms: int) -> None:
-    """Brings the map to the log's end. Batches without a producer id are skipped by their header alone."""
-    start = max(log.producers.map_end_offset, log.log_start_offset)
+    """Brings the map to the log's end. Batches without a producer id are skipped by their header alone.
+
+    Those below the log start count as long as they are there: a retry may still come of records that were deleted.
+    """
+    start = max(log.producers.map_end_offset, log.segments[0].base_offset)
     if start < log.log_end_offset:
         for segment in log.segments.from_offset(start):
             position = segment.position_of(start)

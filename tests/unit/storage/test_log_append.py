@@ -258,3 +258,14 @@ def test_a_retry_is_told_when_the_first_one_was_appended(open_log: MakeLog, batc
     another = numbered | {"producer_id": 6}
     log.append_as_leader(batch(2, **another), 0, NOW)
     assert log.append_as_leader(batch(2, **another), 0, NOW).log_append_time == -1
+
+
+@pytest.mark.rule("P4")
+def test_a_retry_is_known_after_a_crash_though_its_records_were_deleted(open_log: MakeLog, batch: MakeBatch) -> None:
+    log = open_log()
+    numbered = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    log.append_as_leader(batch(2, **numbered), 0, NOW)
+    log.update_high_watermark(2)
+    log.increment_log_start_offset(2)
+    log = open_log(log_start_offset=2)
+    assert log.append_as_leader(batch(2, **numbered), 0, NOW).duplicate
