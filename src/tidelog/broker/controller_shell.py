@@ -7,6 +7,7 @@ A disk that fails ends it: nothing more is decided, and everybody who waits is t
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from tidelog.quorum.replica import QuorumReplica
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ApiError, ErrorCode, WireError
+
+log = logging.getLogger("tidelog.controller")
 
 # Called after each committed batch, in order, before the request that caused it is answered. What it raises is fatal.
 MetadataListener = Callable[[ClusterImage, MetadataDelta], None]
@@ -125,7 +128,11 @@ class ControllerShell:
         while self._committer is not None:
             await asyncio.wait([self._committer])
         if self._failure is None:
-            self._quorum.close(self._wall_clock.now_ms())
+            try:
+                self._quorum.close(self._wall_clock.now_ms())
+            except DiskError as error:
+                # The directory is broken: the next start recovers what was committed, or refuses.
+                log.warning("the metadata log was not closed cleanly: %s", error)
 
     def _replay_committed(self) -> None:
         start = 0

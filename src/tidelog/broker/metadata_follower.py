@@ -41,7 +41,7 @@ class MetadataFollower:
         logs.on_directory_offline = broker.replicas.on_directory_offline
 
     def load(self, image: ClusterImage) -> None:
-        """At start: recovers every log of this broker and deletes those of partitions that are gone."""
+        """At start: recovers every log of this broker and sets those aside of partitions that it does not have."""
         broker = self._broker
         broker.image = image
         broker.replicas.configure(image)
@@ -52,7 +52,7 @@ class MetadataFollower:
             known = topic is not None and topic_id in (None, topic.topic_id)
             if known and registration is not None and broker.node_id in registration.replicas:
                 return True
-            log.info("%s of topic id %s is not this broker's any more: its log is deleted", partition, topic_id)
+            log.warning("%s of topic id %s is not this broker's any more: its log is set aside", partition, topic_id)
             return False
 
         self._logs.load(

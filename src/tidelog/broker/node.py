@@ -29,8 +29,9 @@ from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
 from tidelog.quorum.errors import QuorumError
 from tidelog.storage.checkpoints import MetaProperties
+from tidelog.storage.directory import LogDirectory
 from tidelog.storage.manager import LogManager
-from tidelog.storage.ports import Disk, Lock
+from tidelog.storage.ports import Disk, DiskError, Lock
 from tidelog.wire.errors import ApiError
 
 log = logging.getLogger("tidelog.node")
@@ -116,7 +117,10 @@ class Node:
         )
         incarnation_id = random_uuid(self._rng)
         self._follower = MetadataFollower(broker, self._logs, incarnation_id)
+        self._logs.on_directory_offline = self._directory_failed
         self._follower.load(self._controller.image)
+        if self.failed.is_set():
+            raise NodeError(f"{config.metadata_log_dir} holds the metadata log and cannot be trusted; see the log")
         self._controller.subscribe(self._follower.on_metadata)
         self._server = Server(ConnectionLimits.from_config(config), loop=loop)
         self._follower.on_config = self._apply_config
@@ -193,9 +197,18 @@ class Node:
             self._server.update_limits(ConnectionLimits.from_config(config))
         if self._maintenance is not None:
             self._maintenance.apply_config(config)
+        if self._logs is not None:
+            self._logs.apply_config(config)
+
+    def _directory_failed(self, directory: LogDirectory, error: DiskError) -> None:
+        """A failed directory takes its own partitions with it, and if the metadata lies in it, the node (C10)."""
+        assert self.broker is not None
+        self.broker.replicas.on_directory_offline(directory, error)
+        if directory.path == self.config.metadata_log_dir:
+            self._on_fatal(error)
 
     def _on_fatal(self, error: BaseException) -> None:
-        log.error("the metadata log failed, the node stops: %s", error, exc_info=error)
+        log.error("the metadata log's directory failed, the node stops: %s", error)
         self.failed.set()
 
     # --- stopping
@@ -217,7 +230,12 @@ class Node:
             await self._controller.stop()
             self._controller = None
         if self._logs is not None and clean and self._lifecycle is not None:
-            await self._offload(self._logs.close_cleanly, self._lifecycle.epoch, self._wall_clock.now_ms())
+            await self._offload(
+                self._logs.close_cleanly,
+                self._lifecycle.epoch,
+                self._wall_clock.now_ms(),
+                run_all=self._offload.run_all,
+            )
             self._logs = None
         await self._release()
         log.info("node %d has stopped", self.config.node_id)

@@ -1,13 +1,16 @@
 """Blocking work away from the event loop: a bounded thread pool, or nothing at all under simulation."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# Threads that wait for fsyncs at a shutdown: the file system commits many of them together.
+SIDE_BY_SIDE = 16
 
 
 class ThreadOffload:
@@ -35,6 +38,13 @@ class ThreadOffload:
             finally:
                 self._queued -= 1
 
+    def run_all(self, work: Sequence[Callable[[], None]]) -> None:
+        """Side by side: for work that waits for the disk. Called from a thread that may block."""
+        with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="tidelog-run-all") as pool:
+            futures = [pool.submit(piece) for piece in work]
+        for future in futures:
+            future.result()
+
     @property
     def queued(self) -> int:
         return self._queued
@@ -52,3 +62,7 @@ class InlineOffload:
 
     async def _run(self, work: Callable[[], T]) -> T:
         return work()
+
+    def run_all(self, work: Sequence[Callable[[], None]]) -> None:
+        for piece in work:
+            piece()

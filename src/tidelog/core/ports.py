@@ -4,7 +4,7 @@ Monotonic time and timers are the event loop's own (`loop.time()`, `loop.call_la
 argument. `Disk` stands in `storage.ports`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -21,3 +21,7 @@ class Offload(Protocol):
     """Runs blocking work (an fsync, a big read) away from the event loop; inline under simulation."""
 
     def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+
+    def run_all(self, work: Sequence[Callable[[], None]]) -> None:
+        """Blocks until every piece of work has run, side by side where that helps; raises the first failure."""
+        ...

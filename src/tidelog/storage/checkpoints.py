@@ -98,9 +98,9 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     return dict(_read_table(disk, path, _parse_offset_row))
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, durable: bool = True) -> None:
     rows = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items()))
-    disk.write_atomic(path, _table_text(rows))
+    disk.write_atomic(path, _table_text(rows), durable=durable)
 
 
 class EpochEntry(NamedTuple):

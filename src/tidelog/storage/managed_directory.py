@@ -34,6 +34,7 @@ class ManagedDirectory:
         self._lock: Lock | None = None
         # What each checkpoint file says, so that an idle node writes nothing.
         self._written: dict[str, Offsets] = {}
+        self._not_durable: set[str] = set()
 
     @property
     def online(self) -> bool:
@@ -50,7 +51,16 @@ class ManagedDirectory:
             checkpoints.REPLICATION_OFFSET_CHECKPOINT,
             checkpoints.CLEANER_OFFSET_CHECKPOINT,
         ):
-            self._written[name] = checkpoints.read_offsets(self.disk, self._file(name))
+            self._written[name] = self._read_offsets(name)
+
+    def _read_offsets(self, name: str) -> Offsets:
+        try:
+            return checkpoints.read_offsets(self.disk, self._file(name))
+        except checkpoints.CorruptCheckpoint:
+            if name != checkpoints.REPLICATION_OFFSET_CHECKPOINT:
+                raise
+            # Written without an fsync, so a power cut may have left half of it; high watermarks are found again.
+            return {}
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -125,8 +135,8 @@ class ManagedDirectory:
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(checkpoints.RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
 
-    def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint(checkpoints.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark)
+    def checkpoint_high_watermarks(self, *, durable: bool = True) -> None:
+        self._checkpoint(checkpoints.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark, durable=durable)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Only where the start is not simply that of the first segment."""
@@ -138,15 +148,19 @@ class ManagedDirectory:
     def checkpoint_cleaner_offsets(self) -> None:
         self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
 
-    def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
+    def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, durable: bool = True) -> None:
         offsets: Offsets = {}
         for partition, log in self.logs.items():
             offset = offset_of(log)
             if offset is not None:
                 offsets[partition] = offset
-        if offsets != self._written.get(name):
-            checkpoints.write_offsets(self.disk, self._file(name), offsets)
+        if offsets != self._written.get(name) or (durable and name in self._not_durable):
+            checkpoints.write_offsets(self.disk, self._file(name), offsets, durable=durable)
             self._written[name] = offsets
+            if durable:
+                self._not_durable.discard(name)
+            else:
+                self._not_durable.add(name)
 
     # -- the marker of a clean shutdown (C5)
 

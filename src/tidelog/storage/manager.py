@@ -6,8 +6,9 @@ offline and no others (C10).
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from uuid import UUID
 
 from tidelog.core.config.node import NodeConfig
@@ -20,6 +21,14 @@ from tidelog.storage.log import Log
 from tidelog.storage.log_names import DELETE_SUFFIX, STRAY_SUFFIX, set_aside_name
 from tidelog.storage.managed_directory import ManagedDirectory
 from tidelog.storage.ports import Disk, DiskError
+
+# Runs every piece of work, in any order, and raises the first failure when all have ended.
+RunAll = Callable[[Sequence[Callable[[], None]]], None]
+
+
+def run_in_turn(work: Sequence[Callable[[], None]]) -> None:
+    for piece in work:
+        piece()
 
 
 class LogManager:
@@ -40,6 +49,13 @@ class LogManager:
         self.on_directory_offline: Callable[[LogDirectory, DiskError], None] = lambda directory, error: None
         for directory in self._directories.values():
             directory.health.on_failure = self._directory_failed
+
+    def apply_config(self, config: NodeConfig) -> None:
+        """Dynamic values that logs and their removal go by."""
+        self._config = config
+        for log in self:
+            log.producers.producer_id_expiration_ms = config.producer_id_expiration_ms
+            log.max_decompressed_bytes = config.tidelog_decompression_max_bytes
 
     # -- directories
 
@@ -92,7 +108,8 @@ class LogManager:
     ) -> None:
         """Opens every log found; `config_of` gives a topic's config. Afterwards appends may begin.
 
-        What is not `ours` (by the partition and the id of its topic, None if the log never held a record) is deleted.
+        What is not `ours` (by the partition and the id of its topic, None if the log never held a record) is set aside
+        as ``-stray`` and kept: that the metadata does not know a log may also mean that it is the wrong metadata.
         """
         for directory in self._online():
             with directory.contained():
@@ -100,7 +117,10 @@ class LogManager:
                 for partition in list(directory.partitions()):
                     if partition.topic == METADATA_TOPIC:
                         continue
-                    if self._is_left_over(directory, partition, is_ours):
+                    topic_id = directory.topic_id_of(partition)
+                    if topic_id is not None and not is_ours(partition, topic_id):
+                        self._rename(directory, partition, STRAY_SUFFIX)
+                    elif self._is_left_over(partition, topic_id, is_ours):
                         self._doomed[self._rename(directory, partition, DELETE_SUFFIX)] = None
                     else:
                         self._load_one(directory, partition, config_of(partition.topic), now_ms)
@@ -108,13 +128,12 @@ class LogManager:
 
     def _is_left_over(
         self,
-        directory: ManagedDirectory,
         partition: TopicPartition,
+        topic_id: UUID | None,
         is_ours: Callable[[TopicPartition, UUID | None], bool],
     ) -> bool:
-        """Of a topic that is gone, or an empty twin: made again elsewhere while this directory was offline."""
-        topic_id = directory.topic_id_of(partition)
-        if not is_ours(partition, topic_id):
+        """Empty, and of a topic that is gone or a twin: made again elsewhere while this directory was offline."""
+        if topic_id is None and not is_ours(partition, topic_id):
             return True
         twin = self.get(partition)
         if twin is not None and twin.topic_id is None:
@@ -277,8 +296,8 @@ class LogManager:
         self._each(ManagedDirectory.checkpoint_recovery_points)
 
     def checkpoint_high_watermarks(self) -> None:
-        """W4: after a crash the file is a lower bound."""
-        self._each(ManagedDirectory.checkpoint_high_watermarks)
+        """W4: after a crash the file is a lower bound, and so may be older or gone: nobody waits for an fsync of it."""
+        self._each(lambda directory: directory.checkpoint_high_watermarks(durable=False))
 
     def checkpoint_log_start_offsets(self) -> None:
         self._each(ManagedDirectory.checkpoint_log_start_offsets)
@@ -290,12 +309,14 @@ class LogManager:
 
     # -- stopping
 
-    def close_cleanly(self, broker_epoch: int, now_ms: int) -> None:
-        """Flushes, checkpoints, and then says so; a directory that fails meanwhile gets no marker."""
+    def close_cleanly(self, broker_epoch: int, now_ms: int, *, run_all: RunAll = run_in_turn) -> None:
+        """Flushes, checkpoints, and then says so; a directory that fails meanwhile gets no marker.
+
+        Closing a log is waiting for fsyncs, and logs do not know of each other: `run_all` may do it side by side.
+        """
         for directory in self._online():
             with directory.contained():
-                for log in directory.logs.values():
-                    log.close(now_ms)
+                run_all([partial(log.close, now_ms) for log in directory.logs.values()])
                 directory.checkpoint_recovery_points()
                 directory.checkpoint_log_start_offsets()
                 directory.checkpoint_high_watermarks()

@@ -221,14 +221,16 @@ class MemoryDisk:
             raise FileMissing(path)
         return bytes(inode.data)
 
-    def write_atomic(self, path: str, data: bytes) -> None:
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         inode = _Inode()
         self._admit("write_atomic", path, inode, 0, data)
         if posixpath.dirname(path) not in self._dirs:
             raise FileMissing(path)
         inode.data += data
-        inode.sync()
-        self._files[path] = self._durable_files[path] = inode
+        self._files[path] = inode
+        if durable:
+            inode.sync()
+            self._durable_files[path] = inode
 
     def exists(self, path: str) -> bool:
         self._fault("stat", path)

@@ -96,8 +96,11 @@ class Disk(Protocol):
         """The whole file, or FileMissing."""
         ...
 
-    def write_atomic(self, path: str, data: bytes) -> None:
-        """Replaces the file durably: readers, and we after a crash, see the old bytes or the new, nothing else."""
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Replaces the file durably: readers, and we after a crash, see the old bytes or the new, nothing else.
+
+        With `durable=False` that holds for readers only; after a power cut it may be torn, and must be allowed to be.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...

@@ -257,17 +257,19 @@ class PosixDisk:
         with _told(path):
             return Path(path).read_bytes()
 
-    def write_atomic(self, path: str, data: bytes) -> None:
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
         with _told(path):
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
                 _write_rest(fd, memoryview(data), 0)
-                os.fsync(fd)
+                if durable:
+                    os.fsync(fd)
             finally:
                 os.close(fd)
             Path(temporary).replace(path)
-        self.fsync_dir(os.path.dirname(path) or ".")
+        if durable:
+            self.fsync_dir(os.path.dirname(path) or ".")
 
     def exists(self, path: str) -> bool:
         return self._mode(path) is not None

@@ -121,7 +121,9 @@ def test_after_a_crash_the_checkpointed_high_watermark_is_a_lower_bound(node: No
     log.update_high_watermark(5)
     again = node.crash(manager).get(_tp(0))
     assert again is not None
-    assert (again.high_watermark, again.log_end_offset) == (3, 5)
+    # The file is not synced for it: a power cut may take it back, and never forward.
+    assert again.high_watermark in (0, 3)
+    assert again.log_end_offset == 5
 
 
 def test_delete_records_survives_a_crash(node: Node, batch: MakeBatch) -> None:

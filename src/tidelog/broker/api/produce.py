@@ -15,8 +15,10 @@ from tidelog.broker.lookups import absent_partition_error, topic_name
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.replication.manager import is_internal
 from tidelog.replication.partition import Partition
+from tidelog.storage.validation import RecordsRejected
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -125,6 +127,11 @@ def _refuse(
     answer.error_code = error.code
     answer.base_offset = -1
     answer.error_message = error.message or None
+    if isinstance(error, RecordsRejected):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in error.record_errors
+        ]
     if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         registration = broker.image.partition(topic_partition)
         if registration is not None:
