@@ -84,7 +84,15 @@ class Maintenance:
     async def _flush_one(self, due: Log) -> None:
         try:
             task = due.begin_flush()
-            await self._offload(task.run)
+            running = asyncio.ensure_future(self._offload(task.run))
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                # The node stops. If this fsync fails, those of the shutdown will not: the kernel tells of it once.
+                await asyncio.wait([running])
+                if isinstance(error := running.exception(), DiskError):
+                    due.directory.fail(error)
+                raise
         except DiskError as error:
             # An fsync that failed may have lost what it was to save: the directory is done with (KAFKA-10778).
             due.directory.fail(error)
