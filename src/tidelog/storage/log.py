@@ -36,6 +36,7 @@ class Log:
 
     __slots__ = (
         "_entries_dirty",
+        "_entries_made",
         "_last_flush_ms",
         "_metadata_written",
         "_rng",
@@ -100,6 +101,7 @@ class Log:
         self._metadata_written = False
         # Directories with entries that a crash could lose.
         self._entries_dirty: list[str] = []
+        self._entries_made = 0
         self._last_flush_ms = now_ms
         self._rng = rng
         self.max_decompressed_bytes = DEFAULT_MAX_OUTPUT
@@ -387,6 +389,7 @@ class Log:
     def add_segment(self, segment: Segment) -> Segment:
         self.segments.add(segment)
         self._entries_dirty.append(self.dir)
+        self._entries_made += 1
         return segment
 
     def draw_jitter(self) -> int:
@@ -487,23 +490,26 @@ class Log:
         syncs: list[Callable[[], None]] = []
         active = self.segments.active
         if self.abandoned:
-            return FlushTask(self.disk, self.directory, syncs, [], self.recovery_point, active.base_offset, -1)
+            return FlushTask(self.disk, self.directory, syncs, [], self.recovery_point, active.base_offset, -1, -1)
         for segment in self.segments.from_offset(self.recovery_point):
             syncs += segment.syncs(active=segment is active)
         self.write_epochs()
-        dirs, self._entries_dirty = self._entries_dirty, []
         return FlushTask(
             self.disk,
             self.directory,
             syncs,
-            sorted(set(dirs)),
+            # Dirty until that is done: a roll or a flush that comes first must not take these names for durable.
+            sorted(set(self._entries_dirty)),
             self.log_end_offset,
             active.base_offset,
+            self._entries_made,
             self.truncations,
         )
 
     def complete_flush(self, task: FlushTask, now_ms: int) -> None:
         self._last_flush_ms = now_ms
+        if task.entries_made == self._entries_made:
+            self._entries_dirty = []
         if task.truncations == self.truncations:
             rolled = task.active_base_offset != self.segments.active.base_offset
             durable = min(task.offset, task.active_base_offset) if rolled else task.offset

@@ -23,6 +23,8 @@ class FlushTask:
     offset: int
     # Of the segment that was active: its indexes are not among the syncs.
     active_base_offset: int
+    # Names made in the log's directory so far: one made in between is not covered.
+    entries_made: int
     # Truncations of the log so far: one in between makes the result worthless.
     truncations: int
 

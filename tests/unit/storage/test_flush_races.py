@@ -179,3 +179,23 @@ def test_indexes_of_a_segment_closed_during_a_flush_wait_for_the_next_one(
     entries = closed.offset_index.entries
     synced(disk, random.Random(1))
     assert disk.file_size(closed.offset_index.path) == entries * closed.offset_index.ENTRY.size
+
+
+def test_names_are_not_taken_for_durable_because_another_flush_is_about_to_sync_them(
+    open_log: MakeLog, disk: MemoryDisk, batch: MakeBatch
+) -> None:
+    log = open_log()
+    log.append_as_leader(batch(1), 0, NOW)
+    elsewhere = log.begin_flush()
+    log.append_as_leader(batch(1), 0, NOW)
+    log.flush(NOW)
+    assert log.recovery_point == 2
+    disk.crash(random.Random(1), lose_entries=True)
+    assert disk.exists(log.segments.active.path)
+    log.roll(NOW)
+    log.complete_flush(elsewhere, NOW)
+    log.append_as_leader(batch(1), 0, NOW)
+    log.flush(NOW)
+    for seed in range(5):
+        disk.crash(random.Random(seed), lose_entries=True)
+        assert disk.exists(log.segments.active.path)
