@@ -16,7 +16,8 @@ from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import NodeLayout
 from tidelog.wire.errors import ApiError
 
-READY_TIMEOUT_S: Final = 30.0
+# A node with ten thousand logs to recover is busy for a while; one that ended is noticed at once.
+READY_TIMEOUT_S: Final = 120.0
 _PROBE_TOPIC: Final = "tidelog-readiness-probe"
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.1
