@@ -202,7 +202,7 @@ class Cleaning:
             newest.latest_offset = source.end_offset - 1
 
     def _map_batch(self, header: BatchHeader, batch: bytes) -> None:
-        for record in records_of(batch):
+        for record in records_of(batch, self.log.max_decompressed_bytes):
             if record.key is not None and record.offset >= self._first_dirty:
                 self._map.put(record.key, record.offset)
         self._map.latest_offset = header.last_offset
@@ -242,6 +242,7 @@ class Cleaning:
             self._map,
             now_ms=self._now_ms,
             delete_retention_ms=self._topic.delete_retention_ms,
+            max_decompressed=self.log.max_decompressed_bytes,
             # A producer's last sequence is known from its last batch alone (P4).
             keep_empty=is_last or self._last_of_producer.get(header.producer_id) == header.last_offset,
         )

@@ -53,23 +53,30 @@ def _read(file: DiskFile, position: int, size: int, end: int) -> bytes:
     return file.pread(min(size, end - position), position)
 
 
-def records_of(batch: bytes) -> list[Record]:
+def records_of(batch: bytes, max_decompressed: int) -> list[Record]:
     """The records of a batch that `read_batches` gave."""
     try:
-        return decode_batch(batch, verify_crc=False)[1]
+        return decode_batch(batch, max_decompressed, verify_crc=False)[1]
     except WireError as error:
         raise CorruptSegment(f"the batch at offset {read_header(batch).base_offset}: {error}") from error
 
 
 def clean_batch(
-    header: BatchHeader, batch: bytes, newest: OffsetMap, *, now_ms: int, delete_retention_ms: int, keep_empty: bool
+    header: BatchHeader,
+    batch: bytes,
+    newest: OffsetMap,
+    *,
+    now_ms: int,
+    delete_retention_ms: int,
+    max_decompressed: int,
+    keep_empty: bool,
 ) -> bytes | None:
     """The batch without what newer records replace; the same object if nothing changes, None if nothing is left."""
     if header.base_offset > newest.latest_offset:
         return batch
     horizon = header.delete_horizon_ms
     tombstones_stay = horizon is None or now_ms < horizon
-    records = records_of(batch)
+    records = records_of(batch, max_decompressed)
     if not records:
         return batch if keep_empty else None
     kept = [record for record in records if _stays(record, newest, tombstones_stay)]

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from tests.unit.storage.cleaning import NOW, append, clean, pairs, seal
@@ -121,7 +122,7 @@ def test_every_step(lose_entries: bool) -> None:
         for seed in SEEDS:
             world, log = _filled()
             expected, end = _newest(log), log.log_end_offset
-            if not world.cut_power_at(step, lambda log=log: clean(log, NOW + 1)):
+            if not world.cut_power_at(step, partial(clean, log, NOW + 1)):
                 assert step > 20
                 return
             world.disk.crash(random.Random(seed), lose_entries=lose_entries)
@@ -142,7 +143,7 @@ def test_every_step_of_the_recovery_after_every_step_of_a_swap(seed: int) -> Non
     while True:
         world, log = _filled()
         expected, end = _newest(log), log.log_end_offset
-        if not world.cut_power_at(step, lambda log=log: clean(log, NOW + 1)):
+        if not world.cut_power_at(step, partial(clean, log, NOW + 1)):
             return
         world.disk.crash(rng, lose_entries=True)
         recovery_step = 0
