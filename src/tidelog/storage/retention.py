@@ -93,12 +93,21 @@ def doom(log: "Log", segment: Segment, now_ms: int) -> None:
 
 def doom_files(log: "Log", segment: Segment, now_ms: int) -> None:
     waiting: list[str] = []
+    suffix = _free_suffix(log, segment)
     for path in segment.paths():
         if log.disk.exists(path):
-            log.disk.rename(path, path + DELETED_SUFFIX, durable=False)
-            waiting.append(path + DELETED_SUFFIX)
-    segment.moved_to(segment.path + DELETED_SUFFIX)
+            log.disk.rename(path, path + suffix, durable=False)
+            waiting.append(path + suffix)
+    segment.moved_to(segment.path + suffix)
     log.doomed.append(DoomedSegment(now_ms + log.config.file_delete_delay_ms, segment, waiting))
+
+
+def _free_suffix(log: "Log", segment: Segment) -> str:
+    """`.deleted`, numbered if an earlier segment of that name still waits: slices of it are read by its path."""
+    suffix, number = DELETED_SUFFIX, 1
+    while log.disk.exists(segment.path + suffix):
+        suffix, number = f".{number}{DELETED_SUFFIX}", number + 1
+    return suffix
 
 
 def purge(log: "Log", now_ms: int | None) -> None:

@@ -92,12 +92,20 @@ def test_rounds_on_real_files_and_threads(tmp_path: Path) -> None:
     assert [found.read() for found in slices] == before
     text = (tmp_path / "cleaner-offset-checkpoint").read_text()
     assert text == "0\n1\norders 0 60\n"
+    # Again, while the files of the first time still wait to be deleted.
+    append(log, ("k0", "new"), ("k1", "new"))
+    seal(log)
+    slices.append(log.read(0, 10_000, upper_bound=60, min_one=True))
+    before.append(slices[-1].read())
+    clean(log)
+    assert [found.read() for found in slices] == before
+    assert len(pairs(log)) == 5
     manager.close_cleanly(1, NOW)
     again = start(PosixDisk(max_open_files=2), str(tmp_path))
     reopened = again.get(ORDERS)
     assert reopened is not None
-    assert reopened.first_dirty_offset == 60
-    assert pairs(reopened) == NEWEST
+    assert reopened.first_dirty_offset == 62
+    assert pairs(reopened) == [*NEWEST[2:], (60, "k0", "new"), (61, "k1", "new")]
     assert len(reopened.segments) <= segments
     again.release()
 
