@@ -237,6 +237,9 @@ class ListOffsets:
     def error(world: World, version: int) -> None:
         response = world.client.call(list_offsets_request(MISSING, -1), version)
         assert code(response) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if version < 7:
+            newest = world.client.call(list_offsets_request(world.topic, -3), version)
+            assert code(newest) == ErrorCode.UNSUPPORTED_VERSION
         if version >= 4:
             response = world.client.call(list_offsets_request(world.topic, -1, epoch=1000), version)
             assert code(response) == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidelog.broker.fetch_sessions import FetchSessions
@@ -43,6 +44,13 @@ class Broker:
     produce_purgatory: Purgatory
     fetch_purgatory: Purgatory
     image: ClusterImage
+    # Work that answers a request later; held here because the event loop holds tasks only weakly.
+    background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
     @property
     def controller_id(self) -> int:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+from tidelog.core.ports import Offload
 from tidelog.metadata.image import PartitionRegistration
 from tidelog.replication.roles import Committed, Follower, Leader, Offline, Role
 from tidelog.storage.log import Log
@@ -272,6 +273,13 @@ class Partition:
         """The bytes of a slice: one `pread`."""
         try:
             return found.read()
+        except DiskError as error:
+            raise self._storage_error(error) from error
+
+    async def read_cold_slice(self, found: LogSlice, offload: Offload) -> bytes:
+        """As `read_slice`, away from the event loop: nobody else waits for this reader's old records."""
+        try:
+            return await offload(found.read)
         except DiskError as error:
             raise self._storage_error(error) from error
 

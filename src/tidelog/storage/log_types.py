@@ -30,6 +30,15 @@ class LogSlice:
     size: int
     segment_base_offset: int
 
+    def is_cached(self) -> bool:
+        """Whether reading will likely not wait for the device; also true of a file that is gone (`read` says so)."""
+        if self.file is None:
+            return True
+        try:
+            return self.file.is_cached(self.size, self.position)
+        except FileMissing:
+            return True
+
     def read(self) -> bytes:
         """The bytes, by one `pread`."""
         if self.file is None:

@@ -64,6 +64,9 @@ class MemoryFile:
         self._disk._fault("pread", self.path)
         return bytes(self._inode.data[offset : offset + length])
 
+    def is_cached(self, length: int, offset: int) -> bool:
+        return self._disk.all_cached
+
     def append(self, *buffers: Buffer) -> None:
         inode = self._inode
         for buffer in buffers:
@@ -126,6 +129,8 @@ class MemoryDisk:
     def __init__(self, capacity: int = 1 << 40) -> None:
         self.capacity = capacity
         self.fault: FaultHook | None = None
+        # False makes every read look as if it had to wait for the device.
+        self.all_cached = True
         self.fsyncs = 0
         self._files: dict[str, _Inode] = {}
         self._dirs: set[str] = {"/", "."}

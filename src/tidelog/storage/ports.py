@@ -52,6 +52,10 @@ class DiskFile(Protocol):
         """Up to `length` bytes; fewer only at the end of the file."""
         ...
 
+    def is_cached(self, length: int, offset: int) -> bool:
+        """Whether `pread` of this range would likely not wait for the device. True where nobody can tell."""
+        ...
+
     def append(self, *buffers: Buffer) -> None:
         """All buffers at the end of the file, or DiskError (the end of the file is then unknown)."""
         ...

@@ -15,13 +15,19 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from tidelog.storage.ports import AlreadyLocked, DiskError, FileMissing
 from tidelog.wire.buffers import Buffer
 
 # Descriptors kept for sockets, listeners, lock files and the libraries' own needs.
 RESERVED_DESCRIPTORS = 1024
+
+# Linux can say "this would block" instead of reading from the device.
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
+_PROBE: Final = [bytearray(1)]
+_READ_TOGETHER: Final = 128 * 1024
+_CAN_PROBE: Final = bool(_NOWAIT) and hasattr(os, "preadv")
 
 
 def raise_nofile_limit() -> int:
@@ -135,6 +141,26 @@ class PosixFile:
             raise _as_disk_error(error, self.path) from error
         finally:
             self._give()
+
+    def is_cached(self, length: int, offset: int) -> bool:
+        if not _CAN_PROBE:
+            return True
+        fd = self._take()
+        try:
+            # The ends and the middle: what was written or read ahead together is cached together.
+            os.preadv(fd, _PROBE, offset, _NOWAIT)
+            if length > _READ_TOGETHER:
+                os.preadv(fd, _PROBE, offset + length // 2, _NOWAIT)
+                os.preadv(fd, _PROBE, offset + length - 1, _NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+                return True
+            raise _as_disk_error(error, self.path) from error
+        finally:
+            self._give()
+        return True
 
     def append(self, *buffers: Buffer) -> None:
         fd = self._take()

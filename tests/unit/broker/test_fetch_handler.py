@@ -228,3 +228,24 @@ def test_a_session_serves_its_partitions_in_turn_when_not_all_fit() -> None:
             assert served == ["a", "b", "c", "a"]
 
     on_virtual_time(story)
+
+
+def test_records_that_must_be_read_from_the_device_are_read_away_from_the_loop() -> None:
+    async def story() -> None:
+        disk = MemoryDisk()
+        async with running_node(disk) as broker:
+            client = await VirtualClient.connect()
+            await client.create_topic("orders")
+            await client.produce("orders", b"x")
+            disk.all_cached = False
+            for wait_ms in (0, 500):
+                found = (await client.call(fetch_request("orders", 0, wait_ms=wait_ms), 12)).responses[0].partitions[0]
+                assert len(found.records) == len(batch(b"x"))
+            disk.fault = lambda operation, path: 5 if operation == "pread" and path.endswith(".log") else None
+            failed = (await client.call(fetch_request("orders", 0), 12)).responses[0].partitions[0]
+            assert failed.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            disk.fault = None
+            await asyncio.sleep(0)
+            assert not broker.background
+
+    on_virtual_time(story)

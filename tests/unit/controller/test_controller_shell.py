@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -52,6 +52,10 @@ class Gate:
 
     def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         return self._run(lambda: function(*args, **kwargs))
+
+    def run_all(self, work: Sequence[Callable[[], None]]) -> None:
+        for piece in work:
+            piece()
 
     async def _run(self, work: Callable[[], T]) -> T:
         self.runs += 1

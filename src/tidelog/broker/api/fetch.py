@@ -44,12 +44,12 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchR
     delayed = DelayedFetch(broker, ctx, request, session, wanted)
     if request.max_wait_ms <= 0 or not wanted:
         delayed.expire()
-        return delayed.future.result()
+        return delayed.result()
     cancel = broker.fetch_purgatory.try_complete_else_watch(
         delayed, (TopicPartition(item.topic, item.ask.partition) for item in wanted), request.max_wait_ms / 1000
     )
     if cancel is None:
-        return delayed.future.result()
+        return delayed.result()
     # A reader that went away is not waited for (and its answer not read from disk).
     forget = ctx.connection.on_close(cancel)
     delayed.future.add_done_callback(lambda _: forget())
@@ -62,6 +62,7 @@ class _Found:
     partition: Partition | None
     read: Read | None
     error: ApiError | None
+    records: bytes | None = None
 
 
 class DelayedFetch:
@@ -142,7 +143,28 @@ class DelayedFetch:
             return _Found(item, partition, None, error)
         return _Found(item, partition, read, None)
 
+    def result(self) -> FetchResponse | asyncio.Future[FetchResponse]:
+        """The answer, or the promise of one that is still being read from the device."""
+        return self.future.result() if self.future.done() else self.future
+
     def _answer(self, found: list[_Found]) -> None:
+        cold = [entry for entry in found if entry.read and entry.read.slice.size and not entry.read.slice.is_cached()]
+        if cold:
+            self._broker.run_in_background(self._read_and_respond(found, cold))
+        else:
+            self._respond(found)
+
+    async def _read_and_respond(self, found: list[_Found], cold: list[_Found]) -> None:
+        for entry in cold:
+            assert entry.partition is not None
+            assert entry.read is not None
+            try:
+                entry.records = await entry.partition.read_cold_slice(entry.read.slice, self._broker.offload)
+            except ApiError as error:
+                entry.error, entry.read = error, None
+        self._respond(found)
+
+    def _respond(self, found: list[_Found]) -> None:
         if self.future.done():
             return
         response = FetchResponse(session_id=self._session.session_id if self._session else 0)
@@ -169,7 +191,7 @@ class DelayedFetch:
         number = entry.wanted.ask.partition
         if read is not None:
             try:
-                records = entry.partition.read_slice(read.slice) if read.slice.size and entry.partition else b""
+                records = self._records(entry, read)
             except ApiError as error:
                 entry.error = error
             else:
@@ -193,6 +215,11 @@ class DelayedFetch:
         )
         self._name_leader(response, entry, answer)
         return answer
+
+    def _records(self, entry: _Found, read: Read) -> bytes:
+        if entry.records is not None:
+            return entry.records
+        return entry.partition.read_slice(read.slice) if read.slice.size and entry.partition else b""
 
     def _name_leader(self, response: FetchResponse, entry: _Found, answer: PartitionData) -> None:
         moved = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

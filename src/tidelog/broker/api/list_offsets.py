@@ -20,6 +20,8 @@ from tidelog.wire.messages.list_offsets import (
 
 DEBUGGING_REPLICA = -2
 LATEST = -1
+# Newest timestamp (KIP-734), earliest local and tiered (KIP-405, KIP-1005), waiting for upload (KIP-1023).
+SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
@@ -71,6 +73,8 @@ def _answer(
             answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.leader_epoch
             return answer
         partition.require_leader(item.current_leader_epoch)
+        if ctx.api_version < SINCE.get(item.timestamp, 0):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{item.timestamp} needs v{SINCE[item.timestamp]}")
         answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, item.timestamp, request.isolation_level)
     except ApiError as error:
         code = error.code
