@@ -5,6 +5,7 @@ from typing import Final
 
 from tidelog.cluster.errors import BadRequest
 from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout
+from tidelog.core.config.properties import format_properties
 
 REPLICATION_FACTOR_AT_MOST: Final = 3
 
@@ -83,9 +84,9 @@ def node_properties(
 
 def render(properties: Mapping[str, str]) -> str:
     """Java's properties format; the node reads it back to the same keys and values."""
-    lines = ["# Written at every start of the cluster. To change a key: tidelog up --set key=value"]
-    lines += [f"{_escape(key, ' =:#!')}={_escape(value, '')}" for key, value in properties.items()]
-    return "\n".join(lines) + "\n"
+    return "# Written at every start of the cluster. To change a key: tidelog up --set key=value\n" + format_properties(
+        properties
+    )
 
 
 def _listener_name(host: str) -> str:
@@ -95,10 +96,3 @@ def _listener_name(host: str) -> str:
 
 def _literal(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _escape(text: str, special: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    escaped = "".join(f"\\{char}" if char in special else char for char in escaped)
-    # A leading space would be read as part of the separator.
-    return f"\\{escaped}" if escaped.startswith(" ") else escaped

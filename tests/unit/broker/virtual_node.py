@@ -60,6 +60,8 @@ class VirtualClient:
         self.reader = reader
         self.writer = writer
         self._correlation_id = 0
+        # Hears of every response: the API's key and the frame.
+        self.on_frame: Callable[[int, bytes], None] = lambda key, frame: None
 
     @classmethod
     async def connect(cls) -> "VirtualClient":
@@ -73,6 +75,7 @@ class VirtualClient:
     async def receive(self, key: int, version: int) -> Any:
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
         frame = await self.reader.readexactly(size)
+        self.on_frame(key, frame)
         _, position = read_response_header(key, version, memoryview(frame))
         return read_message(APIS[key].response, version, frame, position=position, limits=RESPONSE_LIMITS)
 
@@ -113,10 +116,10 @@ def fetch_request(topic: str, offset: int, *, wait_ms: int = 500, min_bytes: int
 
 
 @asynccontextmanager
-async def running_node(disk: MemoryDisk, **properties: str) -> AsyncIterator[Broker]:
+async def running_node(disk: MemoryDisk, *, seed: int = 7, **properties: str) -> AsyncIterator[Broker]:
     """A node on this disk (formatted if need be), stopped in order at the end."""
     loop = asyncio.get_running_loop()
-    rng = random.Random(7)
+    rng = random.Random(seed)
     given = PROPERTIES | {key.replace("_", "."): value for key, value in properties.items()}
     config, _ = NodeConfig.parse(given)
     format_directories(disk, config, None, rng, START_MS)
