@@ -116,7 +116,7 @@ def fetch_request(topic: str, offset: int, *, wait_ms: int = 500, min_bytes: int
 
 
 @asynccontextmanager
-async def running_node(disk: MemoryDisk, *, seed: int = 7, **properties: str) -> AsyncIterator[Broker]:
+async def running_node(disk: MemoryDisk, seed: int = 7, /, **properties: str) -> AsyncIterator[Broker]:
     """A node on this disk (formatted if need be), stopped in order at the end."""
     loop = asyncio.get_running_loop()
     rng = random.Random(seed)

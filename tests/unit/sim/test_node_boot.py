@@ -41,7 +41,7 @@ class Trace:
 async def story(seed: int) -> list[str]:
     loop = asyncio.get_running_loop()
     disk, trace = MemoryDisk(), Trace()
-    async with running_node(disk, seed=seed, **TWO_DIRECTORIES):
+    async with running_node(disk, seed, **TWO_DIRECTORIES):
         client = await trace.connect()
         await client.create_topic("orders")
         await client.call(MetadataRequest(topics=None), 12)
@@ -66,7 +66,7 @@ async def story(seed: int) -> list[str]:
         committed = await client.call(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
         assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
     # The same directories again: everything is there.
-    async with running_node(disk, seed=seed + 1000, **TWO_DIRECTORIES):
+    async with running_node(disk, seed + 1000, **TWO_DIRECTORIES):
         client = await trace.connect()
         again = (await client.call(fetch_request("orders", 0), 12)).responses[0].partitions[0]
         assert again.high_watermark == 41
