@@ -20,6 +20,9 @@ OF_THE_PLACE = {
     "log.dirs",
     "metadata.log.dir",
     "offsets.topic.num.partitions",
+    # A cluster on one machine leaves its socket buffers to the kernel.
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
 }
 
 
