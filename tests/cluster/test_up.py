@@ -108,8 +108,14 @@ def test_a_bad_setting_is_the_users_mistake(tmp_path: Path, port: int) -> None:
         "up", "--data", str(tmp_path / "d"), "--port", str(port), "--set", "num.partitions=x", status=2
     )
     assert "num.partitions" in line
-    with foreground_up(tmp_path / "d", "--port", str(port)):
-        pass
+    # A key that nobody reads is a warning where it was typed, not only in the node's own log.
+    with foreground_up(tmp_path / "d", "--port", str(port), "--set", "num.partition=2") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == (
+            "tidelog: unknown config key num.partition is ignored; did you mean num.partitions?\n"
+        )
 
 
 def test_node_and_format(tmp_path: Path, port: int) -> None:

@@ -2,10 +2,11 @@
 
 import os
 import sys
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from tidelog import __version__
 from tidelog.cli import (
     chaos,
     configs,
@@ -23,13 +24,28 @@ from tidelog.cli.output import FAILED, INTERRUPTED, USAGE, CommandFailed
 
 app = typer.Typer(
     name="tidelog",
-    help="A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"tidelog {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
+
 
 for module in (local, server, produce, consume, offsets, dump, demo):
     module.register(app)
@@ -59,7 +75,10 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        return _reader_gone()
+        return _drop_output(0)
+    except OSError as error:
+        # Commands tell of files and sockets themselves: what is left is our own output, on a full disk for one.
+        return _drop_output(_fail(f"cannot go on: {error.strerror or error}", FAILED))
     return 0
 
 
@@ -75,15 +94,17 @@ def _usage(error: Any) -> int:
 def _fail(message: str, status: int) -> int:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _reader_gone()
+    except OSError:
+        _drop_output(status)
     print("tidelog: " + " ".join(message.split()), file=sys.stderr)
     return status or FAILED
 
 
-def _reader_gone() -> int:
-    """Whoever read our output has seen enough, as `head` does. Python would complain once more while it ends."""
+def _drop_output(status: int) -> int:
+    """Nobody takes our output any more: `head` has seen enough, or the disk is full. Python would complain once more
+    while it ends.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-    return 0
+    return status

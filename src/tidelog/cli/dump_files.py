@@ -19,7 +19,7 @@ _TXN_ENTRY: Final = Struct(">hqqqq")
 
 def reader_for(path: Path, *, records: bool) -> Iterator[Line] | None:
     """The reader of a file, by its name; None for a name that no file of a log directory has."""
-    if path.suffix in (".log", ".checkpoint"):
+    if path.suffix == ".checkpoint" or (path.suffix == ".log" and path.stem.isdecimal()):
         return dump_batches(path, records=records)
     by_suffix = _BY_SUFFIX.get(path.suffix)
     if by_suffix is not None:

@@ -11,6 +11,8 @@ from tidelog.cli.output import CommandFailed, note, print_json, print_table
 from tidelog.cli.session import cluster_errors, run_async
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidelog.cluster.supervisor import NodeEvent, Supervisor
 
 DEFAULT_DATA: Final = Path("tidelog-data")
@@ -49,6 +51,7 @@ def up(
     if not 0 <= ui_port <= 65535:
         raise CommandFailed("--ui-port lies between 0 and 65535", 2)
     request = ClusterRequest(data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"))
+    _warn_of_unknown_keys(request.settings)
     if detach:
         print(cluster_errors(lambda: start_detached(request)))
         return
@@ -65,6 +68,18 @@ def up(
             note(f"stopping node {event.node_id}")
 
     cluster_errors(lambda: run_async(run_cluster(request, on_ready=on_ready, on_event=on_event)))
+
+
+def _warn_of_unknown_keys(settings: "Mapping[str, str]") -> None:
+    """The nodes warn in their own logs, where nobody looks for a typing error on this command line."""
+    if not settings:
+        return
+    from tidelog.core.config.keys import BROKER_KEYS
+    from tidelog.core.config.layers import unknown_key
+
+    for name in settings:
+        if name not in BROKER_KEYS:
+            print(f"tidelog: {unknown_key(name)}", file=sys.stderr)
 
 
 def down(data: Data = DEFAULT_DATA) -> None:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,24 @@ def test_a_reader_that_has_seen_enough_ends_us_quietly() -> None:
     finally:
         os.close(write_end)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["topics", "--help"], ["--version"]], ids=" ".join)
+def test_a_full_disk_under_our_output_is_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tidelog", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, "tidelog: cannot go on: No space left on device\n")
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"tidelog {version('tidelog')}\n"
+
+
+def test_a_log_of_words_is_no_segment(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text("[2026-01-01 00:00:00,000] INFO node 1 serves (tidelog.node)\n")
+    assert run(["dump", str(tmp_path / "server.log")]) == 2
+    assert "none of the files" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def check_static(properties: Mapping[str, str]) -> tuple[dict[str, str], list[st
         elif name.startswith(_LISTENER_PREFIX):
             errors.append(f"{one_line(name)}: settings of a single listener are not supported yet; leave it out")
         else:
-            warnings.append(_unknown(name))
+            warnings.append(unknown_key(name))
     if errors:
         more = len(errors) - _NAMED_AT_ONCE
         raise ConfigError("; ".join(errors[:_NAMED_AT_ONCE]) + (f"; and {more} more" if more > 0 else ""))
@@ -60,7 +60,8 @@ def value_of(layers: ConfigLayers, name: str) -> Value:
     return row.default_value() if text is None else row.parse(text)
 
 
-def _unknown(name: str) -> str:
+def unknown_key(name: str) -> str:
+    """What to tell whoever set a key that nobody reads."""
     # Only a mistaken file pays for this import.
     import difflib
 
