@@ -1,0 +1,60 @@
+"""Replays a scenario, and compares or rewrites it."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from tidelog.sim.scenario.text import Command, Scenario, ScenarioError
+
+
+class World(Protocol):
+    """Carries out commands. It checks its own invariants after each, and raises what it finds broken."""
+
+    def execute(self, command: Command) -> list[str]:
+        """What the command led to, line by line; none of them empty. ScenarioError if the command makes no sense."""
+
+
+WorldFactory = Callable[[Command], World]
+
+
+class Mismatch(Exception):
+    """The story went another way than the file tells; the message is the difference."""
+
+
+def replay(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Scenario:
+    """The scenario with the outputs that its commands really have."""
+    (name,) = scenario.world.words
+    if name not in worlds:
+        raise scenario.world.fail(f"no world is called {name}; there are: {', '.join(sorted(worlds))}")
+    world = worlds[name](scenario.world)
+    outputs: list[tuple[str, ...]] = []
+    for step in scenario.steps:
+        lines: list[str] = []
+        for command in step.commands:
+            try:
+                lines += world.execute(command)
+            except ScenarioError:
+                raise
+            except Exception as error:
+                error.add_note(f"in line {command.line}: {command.verb} {' '.join(command.words)}")
+                error.add_note("\n".join(["so far in this step:", *lines]))
+                raise
+        assert all(lines), lines
+        outputs.append(tuple(lines))
+    return scenario.with_outputs(outputs)
+
+
+def run_file(path: Path, worlds: Mapping[str, WorldFactory], *, rewrite: bool = False) -> bool:
+    """Replays the file; Mismatch if it differs from what is there, or with `rewrite` writes it. Whether it differed."""
+    told = path.read_text(encoding="utf-8")
+    happened = replay(Scenario.parse(told), worlds).render()
+    if happened == told:
+        return False
+    if not rewrite:
+        difference = difflib.unified_diff(
+            told.splitlines(), happened.splitlines(), "told", "happened", n=6, lineterm=""
+        )
+        raise Mismatch(f"{path}\n" + "\n".join(difference))
+    path.write_text(happened, encoding="utf-8")
+    return True
