@@ -8,7 +8,9 @@ import argparse
 import asyncio
 import os
 import random
+import re
 import signal
+import socket
 import sys
 
 from tidelog.broker.clock import SystemWallClock
@@ -30,8 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
         config, warnings = _config(options.config, options.set)
-    except (ConfigError, OSError, UnicodeDecodeError) as error:
+        _check_cluster_id(options.cluster_id)
+    except ConfigError as error:
         return _fail(str(error), BAD_USAGE)
+    except OSError as error:
+        return _fail(f"cannot read {options.config}: {error.strerror}", BAD_USAGE)
+    except UnicodeDecodeError:
+        return _fail(f"{options.config} is not UTF-8 text", BAD_USAGE)
     disk = PosixDisk(_open_files(config))
     try:
         if options.command == "format":
@@ -61,6 +68,12 @@ def _config(path: str, settings: list[str]) -> tuple[NodeConfig, list[str]]:
     return NodeConfig.parse(properties)
 
 
+def _check_cluster_id(cluster_id: str | None) -> None:
+    """It is written into every `meta.properties` and told to every client: a word, usually a UUID in base64."""
+    if cluster_id is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", cluster_id):
+        raise ConfigError(f"--cluster-id wants letters, digits, - and _, not {cluster_id!r}")
+
+
 def _open_files(config: NodeConfig) -> int:
     """How many descriptors the log may hold: what the config says, within what the system allows."""
     allowed = raise_nofile_limit()
@@ -84,12 +97,15 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
 
     from tidelog.broker.node import NodeError
 
-    undo = configure_logging(
-        config.log_dirs[0] if os.path.isdir(config.log_dirs[0]) else None,
-        max_bytes=config.tidelog_node_log_max_bytes,
-        backups=config.tidelog_node_log_files,
-        console=True,
-    )
+    try:
+        undo = configure_logging(
+            config.log_dirs[0] if os.path.isdir(config.log_dirs[0]) else None,
+            max_bytes=config.tidelog_node_log_max_bytes,
+            backups=config.tidelog_node_log_files,
+            console=True,
+        )
+    except OSError as error:
+        return _fail(f"cannot write {error.filename}: {error.strerror}", FAILED)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(disk, config, warnings))
@@ -111,6 +127,7 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> in
         offload=offload,
         rng=random.Random(os.urandom(16)),
         warnings=warnings,
+        host_name=_host_name(config),
     )
     asked_to_stop = asyncio.Event()
 
@@ -132,6 +149,12 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> in
     await node.stop()
     offload.close()
     return FAILED if node.failed.is_set() else 0
+
+
+def _host_name(config: NodeConfig) -> str:
+    """What clients are told where a listener names no host. Asks a name server, so only when somebody needs it."""
+    needed = any(not listener.host for listener in config.advertised_broker_listeners)
+    return socket.getfqdn() if needed else "localhost"
 
 
 def _fail(message: str, status: int) -> int:
