@@ -9,10 +9,10 @@ import pytest
 from tests.clients.adapters.base import Consumer, ConsumerOptions, Partition, Producer, ProducerOptions, Record, Stored
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.index_files import check_partition
-from tests.clients.soak import rounds
 from tests.clients.story import read
 from tests.clients.targets import Target, one_node
 from tests.clients.waiting import wait_until, wall_ms
+from tests.soak import rounds
 
 KILLS = rounds(3, 20)
 IN_FLIGHT = 2000

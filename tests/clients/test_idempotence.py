@@ -7,9 +7,9 @@ from concurrent.futures import Future
 import pytest
 from tests.clients.adapters.base import Partition, ProducerOptions, Stored
 from tests.clients.cutting_proxy import CuttingProxy
-from tests.clients.soak import rounds
 from tests.clients.story import Story, read, wait_stored
 from tests.clients.waiting import Deadline
+from tests.soak import rounds
 
 PARTITIONS = 3
 IN_FLIGHT = 300

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from tests.soak import rounds
 from tests.unit.coordinator.group_world import GroupWorld
 
 from tidelog.coordinator.append_errors import NOTHING_APPENDED
@@ -199,7 +201,7 @@ class GroupLife(RuleBasedStateMachine):
         assert not unanswered
 
 
-TestGroupLife = GroupLife.TestCase
+TestGroupLife = pytest.mark.soak(GroupLife.TestCase)
 TestGroupLife.settings = settings(
-    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=rounds(100, 1500), stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -4,9 +4,11 @@ import random
 from itertools import pairwise
 from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.soak import rounds
 from tests.unit.storage.cleaning import NOW, batches, clean
 
 from tidelog.core.config.topic import TopicConfig
@@ -240,9 +242,10 @@ class CompactedLogMachine(RuleBasedStateMachine):
 
 
 CompactedLogMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=rounds(60, 1500), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
+@pytest.mark.soak
 class TestCompactedLogMachine(CompactedLogMachine.TestCase):  # type: ignore[misc, valid-type]
     """The newest value of every key is there, offsets never change, and nothing above the cleaned point is touched."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.soak import rounds
 
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import TopicPartition
@@ -260,10 +261,11 @@ def _dumb_end_offset(starts: list[tuple[int, int]], asked: int, log_end: int) ->
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=rounds(60, 1500), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
+@pytest.mark.soak
 @pytest.mark.rule("E1")
 @pytest.mark.rule("E4")
 class TestLogMachine(LogMachine.TestCase):  # type: ignore[misc, valid-type]
