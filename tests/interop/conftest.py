@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.clients.targets import Target, one_node
-from tests.interop.kafka_jars import RegistryUnreachable, ensure_jars
-from tests.interop.registries import SKIP_WORD, ensure_debian, skip_unreachable
+from tests.interop.kafka_jars import ensure_jars
+from tests.interop.registries import SKIP_WORD, RegistryUnreachable, ensure_debian, skip_unreachable
 from tests.interop.tools import Tools
 
 HERE = Path(__file__).resolve().parent

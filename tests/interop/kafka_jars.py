@@ -6,23 +6,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.interop.registries import NO_ANSWER, RegistryUnreachable, ensure_debian
+
 HERE = Path(__file__).resolve().parent
 POM = HERE / "kafka-tools" / "pom.xml"
 CACHE = HERE.parents[1] / ".cache" / "kafka-tools"
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 FETCH_SECONDS = 300
-
-# Maven's words for "nobody answered", as against "answered, and does not have it" (which is our mistake).
-NO_ANSWER = re.compile(
-    r"Connect(?:ion)? timed out|Read timed out|Connection refused|Connection reset|No route to host|"
-    r"Network is unreachable|Unknown host|UnknownHostException|Temporary failure in name resolution|"
-    r"Name or service not known|Remote host terminated the handshake|offline mode",
-    re.IGNORECASE,
-)
-
-
-class RegistryUnreachable(Exception):
-    """The registry (or what is needed to ask it) is not there: a reason to skip, never a failure of ours."""
 
 
 class JarsBroken(Exception):
@@ -38,10 +28,8 @@ def kafka_version() -> str:
 
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
-        raise RegistryUnreachable("no java on this machine")
-    return found
+    found = shutil.which("java", path=f"{home}/bin") if home else None
+    return found or ensure_debian("java", "default-jre-headless")
 
 
 def ensure_jars() -> Path:
@@ -49,9 +37,7 @@ def ensure_jars() -> Path:
     target = CACHE / kafka_version()
     if target.is_dir():
         return target
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise RegistryUnreachable("no mvn on this machine")
+    maven = ensure_debian("mvn", "maven")
     CACHE.mkdir(parents=True, exist_ok=True)
     partial = CACHE / f".{kafka_version()}.{os.getpid()}"
     command = [maven, "-B", "-q", "-ntp", "-f", str(POM), COPY_GOAL, f"-DoutputDirectory={partial}"]
