@@ -2,12 +2,12 @@
 
 import asyncio
 import copy
-import random
 from dataclasses import replace
 
 import pytest
 from tests.unit.broker.virtual_node import (
     START_MS,
+    LosesEverything,
     VirtualClient,
     batch,
     fetch_request,
@@ -226,13 +226,6 @@ def test_a_retried_batch_waits_for_the_high_watermark_like_the_first() -> None:
             assert (third.error_code, third.base_offset) == (ErrorCode.NONE, 0)
 
     on_virtual_time(story)
-
-
-class LosesEverything(random.Random):
-    """A power cut at its worst: no byte that was not synced is kept."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 @pytest.mark.rule("W6")

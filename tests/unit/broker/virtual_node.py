@@ -99,6 +99,13 @@ class VirtualClient:
         return answer
 
 
+class LosesEverything(random.Random):
+    """A power cut at its worst: no byte that was not synced is kept."""
+
+    def random(self) -> float:
+        return 0.0
+
+
 def batch(*values: bytes) -> bytes:
     return encode_batch([Record(timestamp=START_MS, key=None, value=value) for value in values])
 
