@@ -1,25 +1,25 @@
-"""BrokerRegistration, BrokerHeartbeat, UnregisterBroker, and fencing (rule C2)."""
+"""BrokerRegistration, UnregisterBroker, and fencing (rule C2).
 
-from collections.abc import Iterable
+Where a decision is larger than a batch it is committed piece by piece, and the controller may fail in between. So the
+partitions come first and the record of the broker last: what was cut short is decided again as a whole.
+"""
 
+from tidelog.controller.broker_changes import directories_failed, leaving, restarted
 from tidelog.controller.decision import Decision, Situation
 from tidelog.controller.election_events import election_events
-from tidelog.controller.elections import Change, changes
-from tidelog.controller.partition_rules import rules_for
 from tidelog.controller.sessions import BrokerSessions
-from tidelog.core.events import BrokerFenced, BrokerRegistered, BrokerUnfenced, Event
+from tidelog.core.events import BrokerFenced, BrokerRegistered
+from tidelog.core.ids import RESERVED_UUIDS
 from tidelog.metadata.features import KRAFT_VERSION
 from tidelog.metadata.image import BrokerRegistration, ClusterImage
 from tidelog.metadata.records import (
     BrokerRegistrationChangeRecord,
     Endpoint,
-    MetadataRecord,
     RegisterBrokerRecord,
     SupportedFeature,
     UnregisterBrokerRecord,
 )
 from tidelog.wire.errors import ApiError, ErrorCode
-from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
@@ -30,8 +30,14 @@ def register_broker(
     """A broker process joins, fenced. Its epoch is the offset of its record; whoever had its id before is gone."""
     known = situation.image.brokers.get(request.broker_id)
     _check_registration(situation, request, cluster_id, known, sessions)
-    same_process = known is not None and known.incarnation_id == request.incarnation_id
-    epoch = known.epoch if known is not None and same_process else situation.next_offset
+    if known is not None and known.incarnation_id == request.incarnation_id:
+        epoch, fenced, in_controlled_shutdown = known.epoch, known.fenced, known.in_controlled_shutdown
+        left = directories_failed(situation, request.broker_id, set(known.log_dirs) - set(request.log_dirs))
+    else:
+        # The new incarnation never goes on in the old one's leader epochs (E6).
+        clean = known is not None and request.previous_broker_epoch == known.epoch
+        left = restarted(situation, request.broker_id, clean=clean, log_dirs=request.log_dirs)
+        epoch, fenced, in_controlled_shutdown = situation.next_offset + len(left), True, False
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -49,29 +55,20 @@ def register_broker(
             for each in request.features
         ],
         rack=request.rack,
-        fenced=known.fenced if known is not None and same_process else True,
-        in_controlled_shutdown=known.in_controlled_shutdown if known is not None and same_process else False,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=list(request.log_dirs),
     )
-    records: list[MetadataRecord] = [record]
-    events: list[Event] = [BrokerRegistered(broker_id=request.broker_id, broker_epoch=epoch)]
-    if known is not None and not same_process:
-        # The new incarnation never goes on in the old one's leader epochs (E6).
-        clean = request.previous_broker_epoch == known.epoch
-        left = list(_registered_again(situation, request.broker_id, clean=clean))
-        records += [each.record for each in left]
-        reason = f"broker {request.broker_id} registered again after {'a clean' if clean else 'an unclean'} shutdown"
-        events += election_events(left, reason)
+    reason = f"broker {request.broker_id} registered again"
     return Decision(
-        response=BrokerRegistrationResponse(broker_epoch=epoch), records=records, atomic=False, events=events
+        response=BrokerRegistrationResponse(broker_epoch=epoch),
+        records=[*(each.record for each in left), record],
+        atomic=False,
+        events=[
+            BrokerRegistered(broker_id=request.broker_id, broker_epoch=epoch),
+            *election_events(left, reason),
+        ],
     )
-
-
-def _registered_again(situation: Situation, broker_id: int, *, clean: bool) -> Iterable[Change]:
-    rules = rules_for(situation)
-    if clean:
-        return changes(situation.image, rules, leaving=broker_id)
-    return changes(situation.image, rules, uncleanly_restarted=broker_id)
 
 
 def _check_registration(
@@ -92,6 +89,8 @@ def _check_registration(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"broker {request.broker_id} is registered by another process that is alive",
         )
+    if RESERVED_UUIDS & set(request.log_dirs):
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id is one of the reserved ones")
     if len(set(request.log_dirs)) != len(request.log_dirs):
         raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id appears twice")
     for other in situation.image.brokers.values():
@@ -124,86 +123,13 @@ def check_broker_epoch(image: ClusterImage, broker_id: int, epoch: int) -> Broke
     return broker
 
 
-def heartbeat(
-    situation: Situation, request: BrokerHeartbeatRequest, sessions: BrokerSessions
-) -> Decision[BrokerHeartbeatResponse]:
-    """Keeps a broker alive, and moves it between fenced, unfenced and shutting down as it asks and may."""
-    image = situation.image
-    broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    # It must know of its own registration before it serves anybody.
-    caught_up = request.current_metadata_offset >= broker.epoch
-    leads = request.want_shut_down and any(
-        partition.leader == broker.broker_id
-        for topic in image.topics_by_id.values()
-        for partition in topic.partitions.values()
-    )
-    if broker.fenced:
-        unfence = caught_up and not request.want_fence and not request.want_shut_down
-        if unfence:
-            sessions.touch(broker.broker_id, situation.now_s)
-            return _unfence(situation, broker)
-        return _beat(fenced=True, caught_up=caught_up, shut_down=request.want_shut_down)
-    sessions.touch(broker.broker_id, situation.now_s)
-    if request.want_fence:
-        return _with_response(
-            fence(situation, broker, "it asked for it"), _beat(fenced=True, caught_up=caught_up).response
-        )
-    if request.want_shut_down:
-        return _shut_down(situation, broker, caught_up=caught_up, leads=leads)
-    return _beat(fenced=False, caught_up=caught_up)
-
-
-def _beat(*, fenced: bool, caught_up: bool, shut_down: bool = False) -> Decision[BrokerHeartbeatResponse]:
-    return Decision(
-        response=BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=shut_down)
-    )
-
-
-def _with_response(decision: Decision[None], response: BrokerHeartbeatResponse) -> Decision[BrokerHeartbeatResponse]:
-    return Decision(response=response, records=decision.records, atomic=False, events=decision.events)
-
-
-def _unfence(situation: Situation, broker: BrokerRegistration) -> Decision[BrokerHeartbeatResponse]:
-    led = list(changes(situation.image, rules_for(situation), returning=broker.broker_id))
-    record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=-1)
-    return Decision(
-        response=BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False),
-        records=[record, *(each.record for each in led)],
-        atomic=False,
-        events=[
-            BrokerUnfenced(broker_id=broker.broker_id, broker_epoch=broker.epoch),
-            *election_events(led, f"broker {broker.broker_id} unfenced"),
-        ],
-    )
-
-
-def _shut_down(
-    situation: Situation, broker: BrokerRegistration, *, caught_up: bool, leads: bool
-) -> Decision[BrokerHeartbeatResponse]:
-    """Controlled shutdown: leadership goes first; the broker may stop once it leads nothing (C9)."""
-    records: list[MetadataRecord] = []
-    if not broker.in_controlled_shutdown:
-        records.append(
-            BrokerRegistrationChangeRecord(
-                broker_id=broker.broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=1
-            )
-        )
-    left = list(changes(situation.image, rules_for(situation), leaving=broker.broker_id))
-    records += [each.record for each in left]
-    response = BrokerHeartbeatResponse(
-        is_caught_up=caught_up, is_fenced=False, should_shut_down=not records and not leads
-    )
-    events = election_events(left, f"broker {broker.broker_id} shuts down")
-    return Decision(response=response, records=records, atomic=False, events=events)
-
-
 def fence(situation: Situation, broker: BrokerRegistration, reason: str) -> Decision[None]:
     """Takes a broker out: fenced, out of every ISR, leading nothing."""
-    left = list(changes(situation.image, rules_for(situation), leaving=broker.broker_id))
+    left = leaving(situation, broker.broker_id)
     record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=1)
     return Decision(
         response=None,
-        records=[record, *(each.record for each in left)],
+        records=[*(each.record for each in left), record],
         atomic=False,
         events=[
             BrokerFenced(broker_id=broker.broker_id, broker_epoch=broker.epoch, reason=reason),
@@ -217,7 +143,7 @@ def unregister_broker(situation: Situation, request: UnregisterBrokerRequest) ->
     broker = situation.image.brokers.get(request.broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
-    left = list(changes(situation.image, rules_for(situation), leaving=broker.broker_id))
+    left = leaving(situation, broker.broker_id)
     record = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch)
     return Decision(
         response=UnregisterBrokerResponse(error_message=None),

@@ -8,12 +8,20 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidelog.controller.brokers import fence, heartbeat, register_broker, unregister_broker
+from tidelog.controller.alter_partition import alter_partition
+from tidelog.controller.assign_directories import assign_replicas_to_dirs
+from tidelog.controller.broker_changes import unfinished
+from tidelog.controller.brokers import fence, register_broker, unregister_broker
 from tidelog.controller.configs import MIN_INSYNC_REPLICAS, incremental_alter_configs
 from tidelog.controller.create_partitions import create_partitions
 from tidelog.controller.decision import Decision, Situation
+from tidelog.controller.elect_leaders import balance_leaders, elect_leaders, elect_unclean_leaders
+from tidelog.controller.election_events import election_events
+from tidelog.controller.fast_fence import BrokerProcess, FastFence
 from tidelog.controller.features import update_features
+from tidelog.controller.heartbeats import heartbeat
 from tidelog.controller.producer_ids import allocate_producer_ids
+from tidelog.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
 from tidelog.controller.sessions import BrokerSessions
 from tidelog.controller.topic_configs import TopicDescriptions
 from tidelog.controller.topics import create_topics, delete_topics
@@ -25,12 +33,17 @@ from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance, Resour
 from tidelog.metadata.records import ConfigRecord, MetadataRecord
 from tidelog.metadata.replay import apply_records
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from tidelog.wire.messages.alter_partition import AlterPartitionRequest
+from tidelog.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from tidelog.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest
 from tidelog.wire.messages.create_partitions import CreatePartitionsRequest
 from tidelog.wire.messages.create_topics import CreateTopicsRequest
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest
+from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 from tidelog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.update_features import UpdateFeaturesRequest
 
@@ -49,6 +62,12 @@ class Controller:
         self._local_broker_id = local_broker_id
         self.image: ClusterImage = EMPTY_IMAGE
         self.sessions = BrokerSessions(config.broker_session_timeout_ms / 1000)
+        self.fast_fence = FastFence()
+
+    @property
+    def config(self) -> NodeConfig:
+        """The node's, with the dynamic values of the image."""
+        return self._config
 
     # --- coming to power and losing it ---
 
@@ -59,13 +78,25 @@ class Controller:
         """
         self._take(image)
         self.sessions.clear()
-        for broker in image.brokers.values():
-            # Whoever was alive gets a full session. The local broker's earlier process is known to be dead: its
-            # directories are locked by this one.
-            if not broker.fenced and broker.broker_id != self._local_broker_id:
-                self.sessions.touch(broker.broker_id, now_s)
+        self.fast_fence.clear()
+        # Whoever was alive gets a full session. The local broker's earlier process is known to be dead: its
+        # directories are locked by this one.
+        alive = [
+            BrokerProcess(broker.broker_id, broker.epoch)
+            for broker in image.brokers.values()
+            if not broker.fenced and broker.broker_id != self._local_broker_id
+        ]
+        for process in alive:
+            self.sessions.touch(process.broker_id, now_s)
+        self.fast_fence.took_over(alive, now_s)
         if image.features:
-            return Decision(response=None)
+            left = unfinished(self._situation(image.provenance.offset + 1, now_s))
+            return Decision(
+                response=None,
+                records=[each.record for each in left],
+                atomic=False,
+                events=election_events(left, "a new active controller"),
+            )
         # With ELR every controller must count by the same minimum, so it stands in the log and not in each one's file.
         minimum = ConfigRecord(
             resource_type=ResourceType.BROKER,
@@ -79,6 +110,7 @@ class Controller:
         """Forgets what was decided and not committed."""
         self._take(committed)
         self.sessions.clear()
+        self.fast_fence.clear()
 
     # --- decide ---
 
@@ -96,6 +128,24 @@ class Controller:
                 return fence(self._situation(next_offset, now_s), broker, f"not heard of for {timeout_ms} ms")
         return None
 
+    def fence_refused_broker(self, *, next_offset: int, now_s: float) -> Decision[None] | None:
+        """Fences a broker that is known to be gone. One broker per decision (C2, `fast_fence`)."""
+        unfenced = {broker.broker_id: broker.epoch for broker in self.image.brokers.values() if not broker.fenced}
+        broker_id = self.fast_fence.to_fence(unfenced, now_s)
+        if broker_id is None:
+            return None
+        self.sessions.forget(broker_id)
+        reason = "its connection ended and its listener refuses"
+        return fence(self._situation(next_offset, now_s), self.image.brokers[broker_id], reason)
+
+    def balance_leaders(self, *, next_offset: int, now_s: float) -> Decision[bool]:
+        """For the timer of `auto.leader.rebalance.enable` (C7). True: call again at once."""
+        return balance_leaders(self._situation(next_offset, now_s))
+
+    def elect_unclean_leaders(self, *, next_offset: int, now_s: float) -> Decision[bool]:
+        """For a timer, and after a change of `unclean.leader.election.enable` (C6). True: call again at once."""
+        return elect_unclean_leaders(self._situation(next_offset, now_s))
+
     # --- replay ---
 
     def replay(self, records: Sequence[MetadataRecord], provenance: Provenance) -> MetadataDelta:
@@ -105,6 +155,7 @@ class Controller:
         for broker_id, broker in delta.brokers.items():
             if broker.after is None or broker.after.fenced:
                 self.sessions.forget(broker_id)
+                self.fast_fence.forget(broker_id)
         return delta
 
     def _situation(self, next_offset: int, now_s: float) -> Situation:
@@ -137,7 +188,9 @@ class Controller:
         return register_broker(situation, request, self._cluster_id, self.sessions)
 
     def _heartbeat(self, situation: Situation, request: BrokerHeartbeatRequest) -> Decision[Any]:
-        return heartbeat(situation, request, self.sessions)
+        decision = heartbeat(situation, request, self.sessions)
+        self.fast_fence.alive(request.broker_id)
+        return decision
 
 
 _DECISIONS: Final[dict[type, Callable[[Controller, Situation, Any], Decision[Any]]]] = {
@@ -147,6 +200,11 @@ _DECISIONS: Final[dict[type, Callable[[Controller, Situation, Any], Decision[Any
     IncrementalAlterConfigsRequest: lambda _, situation, request: incremental_alter_configs(situation, request),
     UpdateFeaturesRequest: lambda _, situation, request: update_features(situation, request),
     AllocateProducerIdsRequest: lambda _, situation, request: allocate_producer_ids(situation, request),
+    AlterPartitionRequest: lambda _, situation, request: alter_partition(situation, request),
+    ElectLeadersRequest: lambda _, situation, request: elect_leaders(situation, request),
+    AlterPartitionReassignmentsRequest: lambda _, situation, request: alter_partition_reassignments(situation, request),
+    ListPartitionReassignmentsRequest: lambda _, situation, request: list_partition_reassignments(situation, request),
+    AssignReplicasToDirsRequest: lambda _, situation, request: assign_replicas_to_dirs(situation, request),
     UnregisterBrokerRequest: lambda _, situation, request: unregister_broker(situation, request),
     BrokerRegistrationRequest: Controller._register_broker,
     BrokerHeartbeatRequest: Controller._heartbeat,

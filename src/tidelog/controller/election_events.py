@@ -2,28 +2,38 @@
 
 from collections.abc import Iterable
 
-from tidelog.controller.elections import Change
+from tidelog.controller.partition_drafts import Change
 from tidelog.core.events import Event, LeaderElected
-from tidelog.metadata.image import LeaderRecoveryState
-from tidelog.metadata.records import LEADER_UNCHANGED
+from tidelog.metadata.image import PartitionRegistration
+from tidelog.metadata.partition_change import merge_change
 
 
 def election_events(changes: Iterable[Change], reason: str) -> list[Event]:
     """One line for every partition whose leader changes."""
     events: list[Event] = []
     for each in changes:
-        if each.record.leader == LEADER_UNCHANGED:
+        before, after = each.before, merge_change(each.before, each.record)
+        if after.leader == before.leader:
             continue
-        isr = each.record.isr
         events.append(
             LeaderElected(
                 topic=each.topic.name,
                 partition=each.index,
-                leader=each.record.leader,
-                leader_epoch=each.before.leader_epoch + 1,
-                isr=each.before.isr if isr is None else tuple(isr),
-                unclean=each.record.leader_recovery_state == LeaderRecoveryState.RECOVERING,
-                reason=reason,
+                leader=after.leader,
+                leader_epoch=after.leader_epoch,
+                isr=after.isr,
+                unclean=each.unclean,
+                reason=f"{reason}; {_lost(before)}" if each.unclean else reason,
             )
         )
     return events
+
+
+def _lost(before: PartitionRegistration) -> str:
+    """What the metadata tells of who may have had more; offsets are for the new leader to tell."""
+    complete = ",".join(map(str, (*before.isr, *before.elr))) or "nobody"
+    last = ",".join(map(str, before.last_known_elr)) or "not known"
+    return (
+        f"unclean, acknowledged records that it lacks are lost: complete before {complete}, last known leader {last}, "
+        f"leader epoch {before.leader_epoch}"
+    )

@@ -5,6 +5,14 @@ from typing import Any, Final
 
 from tidelog.wire.errors import ApiError
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from tidelog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from tidelog.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tidelog.wire.messages.create_partitions import (
@@ -14,10 +22,20 @@ from tidelog.wire.messages.create_partitions import (
 )
 from tidelog.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from tidelog.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from tidelog.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from tidelog.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tidelog.wire.messages.update_features import (
@@ -82,6 +100,50 @@ def _unregister(request: UnregisterBrokerRequest, error: ApiError) -> Unregister
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
 
+def _elect_leaders(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
+    # Version 0 has no error of the whole.
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=error.code, replica_election_results=results)
+
+
+def _alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, error: ApiError
+) -> AlterPartitionReassignmentsResponse:
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=each.partition_index, error_code=error.code, error_message=error.message
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error.code,
+        error_message=error.message,
+        responses=responses,
+    )
+
+
+def _list_reassignments(
+    request: ListPartitionReassignmentsRequest, error: ApiError
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+
+
 def _plain(response: Callable[..., Any]) -> Callable[[Any, ApiError], Any]:
     """Responses with one error code and no message."""
     return lambda _, error: response(error_code=error.code)
@@ -94,6 +156,11 @@ _FAILURES: Final[dict[type, Callable[[Any, ApiError], Any]]] = {
     IncrementalAlterConfigsRequest: _alter_configs,
     UpdateFeaturesRequest: _update_features,
     UnregisterBrokerRequest: _unregister,
+    ElectLeadersRequest: _elect_leaders,
+    AlterPartitionReassignmentsRequest: _alter_reassignments,
+    ListPartitionReassignmentsRequest: _list_reassignments,
+    AlterPartitionRequest: _plain(AlterPartitionResponse),
+    AssignReplicasToDirsRequest: _plain(AssignReplicasToDirsResponse),
     BrokerRegistrationRequest: _plain(BrokerRegistrationResponse),
     BrokerHeartbeatRequest: _plain(BrokerHeartbeatResponse),
     AllocateProducerIdsRequest: _plain(AllocateProducerIdsResponse),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from tidelog.controller.placement import Placer, UsableBroker
-from tidelog.core.ids import DIR_UNASSIGNED
+from tidelog.core.ids import DIR_LOST, DIR_UNASSIGNED, RESERVED_UUIDS
 from tidelog.metadata.image import BrokerRegistration, ClusterImage
 from tidelog.metadata.records import PartitionRecord
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -28,6 +28,13 @@ def usable_directories(broker: BrokerRegistration) -> tuple[UUID, ...]:
     """Directories that are online and not cordoned."""
     cordoned = broker.cordoned_log_dirs or ()
     return tuple(directory for directory in broker.log_dirs if directory not in cordoned)
+
+
+def is_online(broker: BrokerRegistration, directory: UUID) -> bool:
+    """Whether a replica can be used there. Of a directory that was not told yet only good is known."""
+    if directory in RESERVED_UUIDS:
+        return directory != DIR_LOST
+    return not broker.log_dirs or directory in broker.log_dirs
 
 
 def check_assignment(image: ClusterImage, replicas: Sequence[int], expected_factor: int | None) -> None:
@@ -63,11 +70,11 @@ def new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: Seq
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(image.brokers[broker_id]) for broker_id in replicas],
+        directories=[first_directory(image.brokers[broker_id]) for broker_id in replicas],
     )
 
 
-def _directory(broker: BrokerRegistration) -> UUID:
+def first_directory(broker: BrokerRegistration) -> UUID:
     """With several the broker chooses, and tells (KIP-858)."""
     usable = usable_directories(broker)
     return usable[0] if len(broker.log_dirs) == 1 and usable else DIR_UNASSIGNED

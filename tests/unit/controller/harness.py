@@ -7,15 +7,19 @@ from uuid import UUID
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.controller.failures import error_response
+from tidelog.controller.invariants import check_epochs, check_invariants
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import TopicPartition
 from tidelog.metadata.features import SUPPORTED_FEATURES, bootstrap_records
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration, Provenance
 from tidelog.metadata.records import MetadataRecord, frame, unframe
 from tidelog.wire.errors import ApiError
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from tidelog.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 CLUSTER_ID = "test-cluster"
+T0 = TopicPartition("t", 0)
 
 PROPERTIES = {
     "node.id": "1",
@@ -54,8 +58,11 @@ class Harness:
         # through the bytes of the log, as every other node sees them
         self.records = [unframe(frame(record)) for record in decision.records]
         if self.records:
+            before = self.image
             self.next_offset += len(self.records)
             self.controller.replay(self.records, Provenance(self.next_offset - 1, 1, 0))
+            check_invariants(self.image, self.controller.config)
+            check_epochs(before, self.image)
         return decision.response
 
     def send(self, request: Any) -> Any:
@@ -80,6 +87,22 @@ class Harness:
                 }
             )
         )
+
+    def partition(self, tp: TopicPartition = T0) -> PartitionRegistration:
+        partition = self.image.partition(tp)
+        assert partition is not None
+        return partition
+
+    def fence(self, *broker_ids: int) -> None:
+        for broker_id in broker_ids:
+            assert self.heartbeat(broker_id, want_fence=True).is_fenced
+
+    def unfence(self, *broker_ids: int) -> None:
+        for broker_id in broker_ids:
+            assert not self.heartbeat(broker_id).is_fenced
+
+    def epoch(self, broker_id: int) -> int:
+        return self.image.brokers[broker_id].epoch
 
     def join(self, *broker_ids: int, racks: tuple[str | None, ...] = ()) -> None:
         """Registered and unfenced."""
@@ -115,3 +138,29 @@ def cluster(*broker_ids: int, **config: str) -> Harness:
     harness = Harness(node_config(**config))
     harness.join(*broker_ids)
     return harness
+
+
+def with_topic(*replicas: int, others: tuple[int, ...] = (), **config: str) -> Harness:
+    """Topic `t` of one partition on these brokers, and `others` beside them."""
+    harness = cluster(*replicas, *others, **config)
+    create_topic(harness, "t", [list(replicas)])
+    return harness
+
+
+def create_topic(harness: Harness, name: str, assignments: list[list[int]]) -> None:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            for index, replicas in enumerate(assignments)
+        ],
+    )
+    assert harness.send(CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
+
+
+def state(harness: Harness) -> tuple[Any, ...]:
+    """(leader, isr, elr, last known, leader epoch)"""
+    p = harness.partition()
+    return p.leader, p.isr, p.elr, p.last_known_elr, p.leader_epoch

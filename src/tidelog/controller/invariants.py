@@ -1,0 +1,87 @@
+"""What must hold of every image (Metadata) and between one image and the next (Epochs).
+
+`check_invariants` is called after each step in simulation and tests. It judges committed metadata, or what the active
+controller has decided, at the boundaries of batches.
+"""
+
+from collections.abc import Iterator
+
+from tidelog.controller.elections import PartitionRules
+from tidelog.controller.partition_rules import rules_for
+from tidelog.controller.partitions import is_online
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import NO_LEADER
+from tidelog.metadata.image import ClusterImage, PartitionRegistration
+
+
+class InvariantBroken(AssertionError):
+    """The metadata contradicts itself."""
+
+
+def check_invariants(image: ClusterImage, config: NodeConfig) -> None:
+    """The Metadata invariant. `config` is the node's with the image's dynamic values."""
+    rules_of = rules_for(image, config)
+    for topic in image.topics_by_id.values():
+        rules = rules_of(topic)
+        for index, partition in topic.partitions.items():
+            for broken in _partition_breaks(image, partition, rules):
+                raise InvariantBroken(f"{topic.name}-{index}: {broken}: {partition}, {rules}")
+
+
+def _partition_breaks(image: ClusterImage, partition: PartitionRegistration, rules: PartitionRules) -> Iterator[str]:
+    replicas, isr, elr = set(partition.replicas), set(partition.isr), set(partition.elr)
+    adding, removing = set(partition.adding_replicas), set(partition.removing_replicas)
+    if partition.leader != NO_LEADER and partition.leader not in isr:
+        yield "the leader is not in the ISR"
+    if not isr | elr <= replicas:
+        yield "ISR or ELR beyond the assigned replicas"
+    if isr & elr:
+        yield "ISR and ELR overlap"
+    if any(len(set(each)) != len(each) for each in (partition.replicas, partition.isr, partition.elr)):
+        yield "a replica twice"
+    if not adding | removing <= replicas or adding & removing:
+        yield "the reassignment does not fit the replicas"
+    if len(partition.directories) != len(partition.replicas):
+        yield "not one directory for each replica"
+    if elr and (not rules.elr_enabled or len(isr) >= rules.effective_min_isr(partition.replicas)):
+        yield "an ELR though the ISR is large enough"
+    if partition.leader_recovery_state and len(isr) > 1:
+        yield "an ISR of several while the leader recovers"
+    # Without an ELR a partition that nobody leads keeps its last member in the ISR, whatever became of it.
+    if rules.elr_enabled or partition.leader != NO_LEADER:
+        for member in sorted(isr & replicas):
+            broker = image.brokers.get(member)
+            if broker is None or not broker.active:
+                yield f"broker {member} is in the ISR though fenced or shutting down"
+            elif not is_online(broker, partition.directory_of(member)):
+                yield f"broker {member} is in the ISR though its directory is offline"
+
+
+def check_epochs(before: ClusterImage, after: ClusterImage) -> None:
+    """The Epochs invariant: both grow by exactly their rules, and nothing changes without them."""
+    for topic_id, topic in after.topics_by_id.items():
+        earlier = before.topics_by_id.get(topic_id)
+        if earlier is None or earlier is topic:
+            continue
+        for index, partition in topic.partitions.items():
+            was = earlier.partitions.get(index)
+            if was is None or was is partition:
+                continue
+            for broken in _epoch_breaks(was, partition):
+                raise InvariantBroken(f"{topic.name}-{index}: {broken}: {was} to {partition}")
+
+
+def _epoch_breaks(before: PartitionRegistration, after: PartitionRegistration) -> Iterator[str]:
+    changes = after.partition_epoch - before.partition_epoch
+    leaders = after.leader_epoch - before.leader_epoch
+    left = not set(before.replicas) <= set(after.replicas)
+    if changes < 0 or leaders < 0:
+        yield "an epoch went back"
+    if leaders > changes:
+        yield "the leader epoch grew without the partition epoch"
+    if changes == 0 and before != after:
+        yield "it changed within its partition epoch"
+    if leaders == 0 and (after.leader != before.leader or left):
+        yield "another leader, or fewer replicas, within its leader epoch"
+    if changes == 1 and leaders == 1 and after.leader == before.leader and not left:
+        yield "the leader epoch grew without a reason"
