@@ -33,11 +33,15 @@ async def auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
     ]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=CREATE_TIMEOUT_MS)
     response: CreateTopicsResponse = await broker.controller.send(request, timeout_ms=CREATE_TIMEOUT_MS)
-    return {
-        result.name: ErrorCode(result.error_code)
-        for result in response.topics
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-    }
+    refused: dict[str, ErrorCode] = {}
+    for result in response.topics:
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            refused[result.name] = code = ErrorCode(result.error_code)
+            # Clients only see a code and ask again: whoever runs the node has to learn why.
+            key = "offsets.topic" if result.name == GROUP_OFFSETS_TOPIC else "default"
+            hint = f"; see {key}.replication.factor" if code == ErrorCode.INVALID_REPLICATION_FACTOR else ""
+            broker.not_created.warning(f"topic {result.name} cannot be made: {result.error_message or code.name}{hint}")
+    return refused
 
 
 def _offsets_topic(broker: Broker) -> CreatableTopic:

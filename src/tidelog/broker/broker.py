@@ -1,6 +1,7 @@
 """What the handlers of a broker have at hand: one object, built by `node.py`, passed to every handler."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinatorService
+from tidelog.broker.logging_setup import BoundedLog
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import NO_LEADER, BrokerId
@@ -16,6 +18,8 @@ from tidelog.core.purgatory import Purgatory
 from tidelog.metadata.image import ClusterImage
 from tidelog.replication.manager import ReplicaManager
 from tidelog.storage.manager import LogManager
+
+log = logging.getLogger("tidelog.broker")
 
 
 class ControllerChannel(Protocol):
@@ -46,6 +50,11 @@ class Broker:
     image: ClusterImage
     # Work that answers a request later; held here because the event loop holds tasks only weakly.
     background: set[asyncio.Task[None]] = field(default_factory=set)
+    # Clients ask again many times a second for what cannot be made.
+    not_created: BoundedLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.not_created = BoundedLog(log, self.loop.time, burst=3, period_s=60.0)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)
