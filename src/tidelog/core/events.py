@@ -131,6 +131,14 @@ class IsrChanged(PartitionEvent):
 
 
 @event
+class LogsLoading(Event):
+    template = "loaded {loaded} of {total} logs in {directory}"
+    directory: str
+    loaded: int
+    total: int
+
+
+@event
 class LogRecovered(PartitionEvent):
     template = "recovered from {log_start_offset} to {log_end_offset}, {bytes_cut} bytes cut: {reason}"
     log_start_offset: int

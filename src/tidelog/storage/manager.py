@@ -9,11 +9,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Final
 from uuid import UUID
 
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
-from tidelog.core.events import EventSink, LogDirectoryOffline, LogRecovered
+from tidelog.core.events import EventSink, LogDirectoryOffline, LogRecovered, LogsLoading
 from tidelog.core.ids import METADATA_TOPIC, TopicPartition, random_uuid
 from tidelog.storage.checkpoints import CorruptCheckpoint
 from tidelog.storage.directory import LogDirectory
@@ -21,6 +22,11 @@ from tidelog.storage.log import Log
 from tidelog.storage.log_names import DELETE_SUFFIX, STRAY_SUFFIX, set_aside_name
 from tidelog.storage.managed_directory import ManagedDirectory
 from tidelog.storage.ports import Disk, DiskError
+
+# Whether a log (by its partition and its topic's id) belongs to this broker.
+IsOurs = Callable[[TopicPartition, UUID | None], bool]
+# Logs between two lines that say how far the start has come.
+_PROGRESS_EVERY: Final = 1000
 
 # Runs every piece of work, in any order, and raises the first failure when all have ended.
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
@@ -104,7 +110,7 @@ class LogManager:
         config_of: Callable[[str], TopicConfig],
         now_ms: int,
         *,
-        is_ours: Callable[[TopicPartition, UUID | None], bool] = lambda partition, topic_id: True,
+        is_ours: IsOurs = lambda partition, topic_id: True,
     ) -> None:
         """Opens every log found; `config_of` gives a topic's config. Afterwards appends may begin.
 
@@ -114,23 +120,34 @@ class LogManager:
         for directory in self._online():
             with directory.contained():
                 self._doomed.update(dict.fromkeys(directory.doomed()))
-                for partition in list(directory.partitions()):
-                    if partition.topic == METADATA_TOPIC:
-                        continue
-                    topic_id = directory.topic_id_of(partition)
-                    if topic_id is not None and not is_ours(partition, topic_id):
-                        self._rename(directory, partition, STRAY_SUFFIX)
-                    elif self._is_left_over(partition, topic_id, is_ours):
-                        self._doomed[self._rename(directory, partition, DELETE_SUFFIX)] = None
-                    else:
-                        self._load_one(directory, partition, config_of(partition.topic), now_ms)
+                found = [partition for partition in directory.partitions() if partition.topic != METADATA_TOPIC]
+                for loaded, partition in enumerate(found):
+                    if loaded and loaded % _PROGRESS_EVERY == 0:
+                        self._on_event(LogsLoading(directory=directory.path, loaded=loaded, total=len(found)))
+                    self._load(directory, partition, config_of, now_ms, is_ours)
                 directory.remove_marker()
+
+    def _load(
+        self,
+        directory: ManagedDirectory,
+        partition: TopicPartition,
+        config_of: Callable[[str], TopicConfig],
+        now_ms: int,
+        is_ours: IsOurs,
+    ) -> None:
+        topic_id = directory.topic_id_of(partition)
+        if topic_id is not None and not is_ours(partition, topic_id):
+            self._rename(directory, partition, STRAY_SUFFIX)
+        elif self._is_left_over(partition, topic_id, is_ours):
+            self._doomed[self._rename(directory, partition, DELETE_SUFFIX)] = None
+        else:
+            self._load_one(directory, partition, config_of(partition.topic), now_ms)
 
     def _is_left_over(
         self,
         partition: TopicPartition,
         topic_id: UUID | None,
-        is_ours: Callable[[TopicPartition, UUID | None], bool],
+        is_ours: IsOurs,
     ) -> bool:
         """Empty, and of a topic that is gone or a twin: made again elsewhere while this directory was offline."""
         if topic_id is None and not is_ours(partition, topic_id):
