@@ -101,6 +101,12 @@ def test_keys_offsets_and_times(tidelog: Commands) -> None:
     assert tidelog.run("consume", "keyed", "--timeout-ms", "1") == ""
 
 
+def test_a_record_that_is_refused_is_one_line(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "narrow", "--config", "max.message.bytes=100")
+    refused = tidelog.run("produce", "narrow", stdin="fits\n" + "x" * 200 + "\n", status=1)
+    assert "max.message.bytes is 100" in refused and "MESSAGE_TOO_LARGE" in refused
+
+
 def test_groups(tidelog: Commands) -> None:
     tidelog.run("topics", "create", "shared", "--partitions", "2")
     for partition in ("0", "1"):
@@ -121,19 +127,21 @@ def test_groups(tidelog: Commands) -> None:
     assert "readers" in tidelog.run("groups", "describe", "readers", status=1)
 
 
-def test_ctrl_c_leaves_the_group(cluster: Cluster, tidelog: Commands) -> None:
-    tidelog.run("topics", "create", "watched")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "kill"])
+def test_a_signal_leaves_the_group(cluster: Cluster, tidelog: Commands, number: signal.Signals, status: int) -> None:
+    tidelog.run("topics", "create", "watched", "--if-not-exists")
     tidelog.run("produce", "watched", stdin="seen\n")
-    command = [sys.executable, "-m", "tidelog", "consume", "watched", "--group", "watchers", "--from-beginning"]
+    group = f"watchers-{status}"
+    command = [sys.executable, "-m", "tidelog", "consume", "watched", "--group", group, "--from-beginning"]
     with subprocess.Popen(
         [*command, "--bootstrap", cluster.bootstrap], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as consumer:
         assert consumer.stdout is not None and consumer.stderr is not None
         assert consumer.stdout.readline() == "seen\n"
-        consumer.send_signal(signal.SIGINT)
-        assert consumer.wait(20) == 130
+        consumer.send_signal(number)
+        assert consumer.wait(20) == status
         assert consumer.stderr.read() == ""
-    assert tidelog.json("groups", "describe", "watchers")["members"] == []
+    assert tidelog.json("groups", "describe", group)["members"] == []
 
 
 def test_the_files_of_a_live_broker_can_be_dumped(cluster: Cluster, tidelog: Commands) -> None:

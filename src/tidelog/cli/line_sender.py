@@ -50,6 +50,13 @@ class LineSender:
 
     async def run(self, chunks: AsyncIterator[list[bytes]]) -> int:
         """Sends everything and returns the number of records acknowledged."""
+        try:
+            return await self._run(chunks)
+        except ExceptionGroup as failures:
+            # One batch failed and the others were given up with it: its error is the reason.
+            raise failures.exceptions[0] from None
+
+    async def _run(self, chunks: AsyncIterator[list[bytes]]) -> int:
         sending: set[asyncio.Task[int]] = set()
         total = 0
         failure: CommandFailed | None = None

@@ -8,6 +8,7 @@ from typing import Any, Final
 FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
+TERMINATED: Final = 143
 
 
 class CommandFailed(Exception):

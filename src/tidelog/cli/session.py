@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidelog.cli.output import CommandFailed, bad_usage
+import typer
+
+from tidelog.cli.output import TERMINATED, CommandFailed, bad_usage
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -13,6 +15,8 @@ T = TypeVar("T")
 
 def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, retry_timeout_s: float = 30.0) -> T:
     """Connects, does the work, disconnects."""
+    import asyncio
+
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.errors import ClientError
@@ -24,11 +28,14 @@ def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, ret
         raise bad_usage(f"--bootstrap: {error}") from error
 
     async def session() -> T:
+        _cancel_on_sigterm()
         async with Client(addresses, retry_timeout_s=retry_timeout_s) as client:
             return await work(client)
 
     try:
         return run_async(session())
+    except asyncio.CancelledError:
+        raise typer.Exit(TERMINATED) from None
     except (ApiError, ClientError) as error:
         raise CommandFailed(one_line(error)) from error
     except WireError as error:
@@ -39,6 +46,17 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     import asyncio
 
     return asyncio.run(work)
+
+
+def _cancel_on_sigterm() -> None:
+    """As ctrl-C does: what has begun is ended, a member leaves its group."""
+    import asyncio
+    import signal
+    import threading
+
+    task = asyncio.current_task()
+    if task is not None and threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def cluster_errors(work: Callable[[], T]) -> T:
