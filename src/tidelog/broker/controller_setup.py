@@ -1,5 +1,6 @@
 """A controller from a node's config and directories."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from uuid import UUID
@@ -13,7 +14,7 @@ from tidelog.metadata.records import MetadataRecord, unframe
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.formatting import BOOTSTRAP_CHECKPOINT, read_bootstrap
 from tidelog.quorum.metadata_log import MetadataLogConfig
-from tidelog.quorum.replica import QuorumReplica
+from tidelog.quorum.raft import Raft, RaftConfig
 from tidelog.quorum.voters import ReplicaKey, Voter, VoterSet
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.ports import Disk
@@ -38,16 +39,19 @@ async def start_controller(
     `directory_id` is that of the metadata directory, whose lock the caller holds.
     """
     metadata_dir = config.metadata_log_dir
-    quorum = QuorumReplica.open(
+    quorum = Raft.open(
         disk,
         metadata_dir,
         node_id=config.node_id,
         directory_id=directory_id,
-        config=log_config(config),
-        now_ms=wall_clock.now_ms(),
+        config=RaftConfig(),
+        log_config=log_config(config),
         static_voters=static_voters(config),
-        directory=directory,
         rng=rng,
+        now_ms=wall_clock.now_ms(),
+        now_s=asyncio.get_running_loop().time(),
+        cluster_id=cluster_id,
+        directory=directory,
     )
     controller = Controller(config, cluster_id, rng, local_broker_id=config.node_id if config.is_broker else None)
     shell = ControllerShell(

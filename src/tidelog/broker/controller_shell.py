@@ -26,7 +26,7 @@ from tidelog.metadata.records import MetadataRecord, frame, unframe
 from tidelog.metadata.replay import ReplayError
 from tidelog.metadata.snapshot import image_records
 from tidelog.quorum.errors import BatchTooLarge, QuorumError
-from tidelog.quorum.replica import QuorumReplica
+from tidelog.quorum.raft import Raft
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ApiError, ErrorCode, WireError
@@ -66,7 +66,7 @@ class ControllerShell:
 
     def __init__(
         self,
-        quorum: QuorumReplica,
+        quorum: Raft,
         controller: Controller,
         *,
         offload: Offload,
@@ -110,7 +110,12 @@ class ControllerShell:
         `bootstrap` are the first records of a new cluster, as formatting left them.
         """
         now_ms = self._wall_clock.now_ms()
-        self._quorum.start_election(now_ms)
+        loop = asyncio.get_running_loop()
+        # The only voter has won its election when the first poll returns.
+        self._quorum.poll(loop.time())
+        if not self._quorum.is_leader:
+            voters = list(self._quorum.voters.ids)
+            raise QuorumError(f"node {self._quorum.key.id} is not the one voter of the metadata log ({voters})")
         await self._flush()
         self._quorum.log.checkpoint_recovery_point()
         try:
@@ -118,7 +123,6 @@ class ControllerShell:
         except (WireError, ReplayError) as error:
             raise QuorumError(f"the metadata log cannot be replayed: {error}") from error
         self._last_snapshot_ms = now_ms
-        loop = asyncio.get_running_loop()
         activation = self._controller.activate(self.image, bootstrap, loop.time())
         await self._submit(activation)
 

@@ -146,6 +146,11 @@ class MetadataLog:
         return self.log.log_end_offset
 
     @property
+    def durable_end_offset(self) -> int:
+        """Everything below is on stable storage. After a start nothing is known to be but what was written down."""
+        return self.log.recovery_point
+
+    @property
     def latest_epoch(self) -> int:
         """The epoch of the last record: of the log, or of the snapshot when the log is empty."""
         newest = self.latest_snapshot
@@ -157,7 +162,7 @@ class MetadataLog:
 
     # --- writing ---
 
-    def append(self, batch: bytes, now_ms: int) -> int:
+    def append(self, batch: bytes | memoryview, now_ms: int) -> int:
         """Writes a batch that carries its offset and epoch already; its last offset. Not durable before a flush."""
         return self.log.append_as_follower(memoryview(batch), now_ms).last_offset
 
@@ -166,9 +171,9 @@ class MetadataLog:
         return self.log.begin_flush()
 
     def complete_flush(self, task: FlushTask, now_ms: int) -> int:
-        """Everything below the returned offset is durable."""
+        """Everything below the returned offset is durable; a cut since the task was made leaves nothing of it."""
         self.log.complete_flush(task, now_ms)
-        return task.offset
+        return self.durable_end_offset
 
     def checkpoint_recovery_point(self) -> None:
         """Remembers how far the log is known to be durable: a shorter log is refused from then on."""
@@ -186,11 +191,11 @@ class MetadataLog:
         for header, batch in self._raw(start_offset, upper_bound):
             yield _decoded(header, batch)
 
-    def control_messages(self) -> Iterator[ControlMessage]:
-        """What the quorum said about itself, in the whole log; the records of its user are not decoded."""
+    def control_messages(self) -> Iterator[tuple[int, ControlMessage]]:
+        """What the quorum said about itself, by offset, in the whole log; the records of its user are not decoded."""
         for header, batch in self._raw(self.log_start_offset, self.log_end_offset):
             if header.is_control:
-                yield from _decoded(header, batch).control
+                yield from enumerate(_decoded(header, batch).control, header.base_offset)
 
     def bytes_from(self, start_offset: int) -> int:
         """How much log there is from `start_offset` on."""

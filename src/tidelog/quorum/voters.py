@@ -26,6 +26,10 @@ class ReplicaKey:
     id: int
     directory_id: UUID = ZERO_UUID
 
+    def matches(self, other: "ReplicaKey") -> bool:
+        """Directory ids count only when both sides have one: static voters have none."""
+        return self.id == other.id and (ZERO_UUID in (self.directory_id, other.directory_id) or self == other)
+
 
 @dataclass(frozen=True, slots=True)
 class Voter:
@@ -58,11 +62,8 @@ class VoterSet:
         return len(self.voters) == 1 and self.is_voter(key)
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Directory ids count only when both sides have one: static voters have none."""
         voter = self.voters.get(key.id)
-        if voter is None:
-            return False
-        return ZERO_UUID in (voter.key.directory_id, key.directory_id) or voter.key == key
+        return voter is not None and voter.key.matches(key)
 
     def to_record(self) -> VotersRecord:
         return VotersRecord(

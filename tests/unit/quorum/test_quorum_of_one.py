@@ -15,8 +15,8 @@ from tidelog.quorum.control_records import LeaderChangeMessage
 from tidelog.quorum.errors import BatchTooLarge, NotLeader, QuorumError
 from tidelog.quorum.formatting import format_metadata_dir, read_bootstrap
 from tidelog.quorum.metadata_log import MetadataLogConfig
-from tidelog.quorum.replica import QuorumReplica
-from tidelog.quorum.roles import Candidate, Leader, Unattached, check_transition
+from tidelog.quorum.raft import Raft, RaftConfig
+from tidelog.quorum.roles import Unattached
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.quorum.voters import ReplicaKey, Voter, VoterSet
 from tidelog.storage.memory import MemoryDisk
@@ -32,18 +32,25 @@ DYNAMIC = VoterSet.of([Voter(ReplicaKey(1, DIRECTORY_ID), (("CONTROLLER", "local
 
 
 def opened(
-    disk: MemoryDisk, *, voters: VoterSet | None = STATIC, config: MetadataLogConfig | None = None
-) -> QuorumReplica:
+    disk: MemoryDisk,
+    *,
+    voters: VoterSet | None = STATIC,
+    config: MetadataLogConfig | None = None,
+    directory_id: UUID = DIRECTORY_ID,
+) -> Raft:
     disk.make_dirs(DIR)
     disk.fsync_dir("/")
-    return QuorumReplica.open(
+    return Raft.open(
         disk,
         DIR,
         node_id=1,
-        directory_id=DIRECTORY_ID,
-        config=config or MetadataLogConfig(),
-        now_ms=1000,
+        directory_id=directory_id,
+        config=RaftConfig(),
+        log_config=config or MetadataLogConfig(),
         static_voters=voters,
+        rng=random.Random(1),
+        now_ms=1000,
+        now_s=1.0,
     )
 
 
@@ -56,22 +63,20 @@ def failing(disk: MemoryDisk, operation: str, path: str) -> Iterator[None]:
     disk.fault = None
 
 
-def flush(replica: QuorumReplica) -> bool:
+def flush(replica: Raft) -> bool:
     task = replica.begin_flush()
     task.run()
     return replica.on_flushed(task, 1000)
 
 
-def elected(
-    disk: MemoryDisk, *, voters: VoterSet | None = STATIC, config: MetadataLogConfig | None = None
-) -> QuorumReplica:
+def elected(disk: MemoryDisk, *, voters: VoterSet | None = STATIC, config: MetadataLogConfig | None = None) -> Raft:
     replica = opened(disk, voters=voters, config=config)
-    replica.start_election(1000)
+    replica.poll(1.0)
     assert flush(replica)
     return replica
 
 
-def values(replica: QuorumReplica, start: int = 0) -> list[bytes]:
+def values(replica: Raft, start: int = 0) -> list[bytes]:
     return [value for batch in replica.committed(start) for value in batch.values]
 
 
@@ -86,7 +91,7 @@ def test_the_first_start_opens_epoch_1_with_a_leader_change() -> None:
     replica = elected(disk)
     assert replica.is_leader and replica.epoch == 1 and replica.high_watermark == 1
     assert disk.read_bytes(STATE) == (
-        b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+        b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":1,"appliedOffset":0,'
         b'"currentVoters":[{"voterId":1}],"data_version":0}'
     )
     (batch,) = replica.committed(0)
@@ -102,7 +107,7 @@ def test_every_start_is_a_new_epoch_that_is_on_disk_before_the_log_hears_of_it()
     seen: list[int] = []
     for start in range(1, 4):
         replica = opened(disk)
-        replica.start_election(1000)
+        replica.poll(1.0)
         seen.append(replica.epoch)
         assert state(disk)["leaderEpoch"] == start
         # nothing was flushed: the log may lose the epoch, the file may not
@@ -115,7 +120,7 @@ def test_a_vote_that_cannot_be_made_durable_elects_nobody() -> None:
     disk = MemoryDisk()
     replica = opened(disk)
     with failing(disk, "write_atomic", STATE):
-        replica.start_election(1000)
+        replica.poll(1.0)
     assert not replica.is_leader and replica.next_offset == 0
 
 
@@ -189,8 +194,9 @@ def test_only_the_leader_appends_and_only_what_fits() -> None:
 
 def test_a_node_that_is_no_voter_does_not_stand() -> None:
     replica = opened(MemoryDisk(), voters=VoterSet.of([Voter(ReplicaKey(7))]))
-    with pytest.raises(QuorumError, match="not one of the voters"):
-        replica.start_election(1000)
+    for now_s in range(1, 100):
+        replica.poll(float(now_s))
+    assert isinstance(replica.role, Unattached) and replica.epoch == 0
 
 
 class TestDynamicVoters:
@@ -219,7 +225,7 @@ class TestDynamicVoters:
             "VotersRecord",
         ]
         assert disk.read_bytes(STATE) == (
-            b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+            b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAKg","data_version":1}'
         )
         again = elected(disk, voters=None)
         assert again.voters == DYNAMIC
@@ -229,17 +235,16 @@ class TestDynamicVoters:
         disk = self.formatted()
         replica = opened(disk, voters=None)
         with failing(disk, "append", SEGMENT):
-            replica.start_election(1000)
+            replica.poll(1.0)
         assert state(disk)["leaderEpoch"] == 1
 
     @pytest.mark.rule("Q1")
     def test_a_node_that_lost_its_disk_is_another_voter(self) -> None:
         disk = self.formatted()
-        replica = QuorumReplica.open(
-            disk, DIR, node_id=1, directory_id=UUID(int=99), config=MetadataLogConfig(), now_ms=1
-        )
-        with pytest.raises(QuorumError, match="not one of the voters"):
-            replica.start_election(1000)
+        replica = opened(disk, voters=None, directory_id=UUID(int=99))
+        for now_s in range(1, 100):
+            replica.poll(float(now_s))
+        assert not replica.is_voter and replica.epoch == 0 and isinstance(replica.role, Unattached)
 
 
 class TestRefusals:
@@ -316,7 +321,7 @@ class TestRefusals:
 
 
 class TestSnapshots:
-    def with_snapshot(self, disk: MemoryDisk, config: MetadataLogConfig | None = None) -> QuorumReplica:
+    def with_snapshot(self, disk: MemoryDisk, config: MetadataLogConfig | None = None) -> Raft:
         replica = elected(disk, config=config)
         replica.append([b"a", b"b"], 1000)
         flush(replica)
@@ -426,57 +431,6 @@ class TestSnapshots:
             loaded = elected(disk).load_snapshot()
             assert loaded is not None
             list(loaded.values)
-
-
-class TestRoles:
-    @pytest.mark.rule("Q1")
-    @pytest.mark.parametrize(
-        ("before", "after", "legal"),
-        [
-            (Unattached(1), Unattached(2), True),
-            (Unattached(1), Candidate(2, STATIC), True),
-            (Unattached(1), Candidate(1, STATIC), False),
-            (Unattached(1), Leader(1, 0, STATIC), False),
-            (Candidate(2, STATIC), Leader(2, 0, STATIC), True),
-            (Candidate(2, STATIC), Leader(3, 0, STATIC), False),
-            (Candidate(2, STATIC), Candidate(3, STATIC), True),
-            (Leader(2, 0, STATIC), Candidate(3, STATIC), False),
-            (Leader(2, 0, STATIC), Leader(3, 0, STATIC), False),
-            (Leader(2, 0, STATIC), Unattached(3), True),
-            (Leader(2, 0, STATIC), Unattached(2), False),
-        ],
-        ids=str,
-    )
-    def test_legal_transitions(self, before: object, after: object, legal: bool) -> None:
-        if legal:
-            check_transition(before, after)  # type: ignore[arg-type]
-        else:
-            with pytest.raises(AssertionError):
-                check_transition(before, after)  # type: ignore[arg-type]
-
-    @pytest.mark.rule("Q4")
-    def test_committed_is_what_a_majority_holds_beyond_the_start_of_the_epoch(self) -> None:
-        leader = Leader(5, 100, VoterSet.of(Voter(ReplicaKey(n)) for n in (1, 2, 3)))
-        assert not leader.on_durable(1, 110)
-        assert not leader.on_durable(2, 100), "a majority, but nothing of this epoch"
-        assert leader.on_durable(2, 105) and leader.high_watermark == 105
-        assert not leader.on_durable(3, 104)
-        assert leader.on_durable(3, 120) and leader.high_watermark == 110
-        assert not leader.on_durable(2, 90) and leader.high_watermark == 110
-
-    @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 50)), max_size=40), st.integers(1, 5))
-    def test_the_high_watermark_is_the_dumb_twins(self, reports: list[tuple[int, int]], count: int) -> None:
-        leader = Leader(1, 10, VoterSet.of(Voter(ReplicaKey(n)) for n in range(1, count + 1)))
-        held = dict.fromkeys(range(1, count + 1), 0)
-        expected = -1
-        for voter, offset in reports:
-            voter = (voter - 1) % count + 1
-            held[voter] = max(held[voter], offset)
-            for candidate in range(11, 51):
-                if sum(1 for each in held.values() if each >= candidate) > count / 2:
-                    expected = max(expected, candidate)
-            leader.on_durable(voter, offset)
-            assert leader.high_watermark == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,301 @@
+"""One member of the metadata quorum: Raft by pull (KRaft), synchronous, with time and messages handed in.
+
+How it is driven:
+
+- `poll(now_s)` after every input and when the time it named has come: timers run, and what is to be sent comes out.
+- `receive` answers a request, or parks it; `completed_fetches` hands out the answers to parked ones.
+- `on_response` and `on_disconnect` tell what became of a request that was sent.
+- While `needs_flush`: `begin_flush`, run the task anywhere, `on_flushed`. Nothing counts before it is durable (Q4).
+
+The order that matters: `quorum-state` is durable before a message or record that depends on it exists (Q1). Nothing
+here blocks but writing that file and putting a fetched snapshot in place.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tidelog.quorum import elections
+from tidelog.quorum.election_messages import answer_of
+from tidelog.quorum.errors import BatchTooLarge, NotLeader
+from tidelog.quorum.member import Endpoints, Member
+from tidelog.quorum.metadata_log import LogBatch, MetadataLog, MetadataLogConfig
+from tidelog.quorum.outbox import Completed, Outbox, Parked, Send
+from tidelog.quorum.raft_config import RaftConfig
+from tidelog.quorum.recovery import load_election, load_voters
+from tidelog.quorum.roles import Follower, Leader, Role
+from tidelog.quorum.snapshot_files import SnapshotId
+from tidelog.quorum.voters import ReplicaKey, VoterSet
+from tidelog.storage.directory import LogDirectory
+from tidelog.storage.log_flush import FlushTask
+from tidelog.storage.ports import Disk
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from tidelog.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from tidelog.wire.messages.vote import VoteRequest, VoteResponse
+from tidelog.wire.records.plain import Record, encode_batch
+
+__all__ = ["Completed", "LoadedSnapshot", "Outbox", "Parked", "Raft", "RaftConfig", "Send"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSnapshot:
+    """Where a replay starts: everything below `snapshot.end_offset`."""
+
+    snapshot: SnapshotId
+    last_contained_timestamp: int
+    values: Iterator[bytes]
+
+
+class Raft:
+    """Invariant: records below `high_watermark` are durable on a majority and never change."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        metadata_dir: str,
+        *,
+        node_id: int,
+        directory_id: UUID,
+        config: RaftConfig,
+        log_config: MetadataLogConfig,
+        static_voters: VoterSet | None,
+        rng: random.Random,
+        now_ms: int,
+        now_s: float,
+        cluster_id: str | None = None,
+        endpoints: Endpoints = (),
+        bootstrap: tuple[int, ...] = (),
+        directory: LogDirectory | None = None,
+    ) -> "Raft":
+        """What is on disk, checked. QuorumError, one line, if this node must not take part.
+
+        The voters are those of the log; `static_voters` hold when it names none. `endpoints` are this node's own, by
+        listener; `bootstrap` names whom an observer asks that knows no voters.
+        """
+        election = load_election(disk, metadata_dir)
+        log = MetadataLog.open(
+            disk, metadata_dir, log_config, newest_epoch=election.epoch, now_ms=now_ms, directory=directory, rng=rng
+        )
+        history = load_voters(log, static_voters, may_be_unknown=bool(bootstrap))
+        member = Member(
+            disk,
+            ReplicaKey(node_id, directory_id),
+            log,
+            history,
+            election,
+            config,
+            rng,
+            cluster_id=cluster_id,
+            endpoints=endpoints,
+            bootstrap=bootstrap,
+            now_ms=now_ms,
+            now_s=now_s,
+        )
+        return cls(member)
+
+    # --- where it stands ---
+
+    @property
+    def key(self) -> ReplicaKey:
+        return self._member.key
+
+    @property
+    def role(self) -> Role:
+        return self._member.role
+
+    @property
+    def epoch(self) -> int:
+        return self._member.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Of this epoch; -1 while that is not known."""
+        return self._member.view().leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self._member.role, Leader)
+
+    @property
+    def is_voter(self) -> bool:
+        return self._member.is_voter
+
+    @property
+    def voters(self) -> VoterSet:
+        """Those in force: the newest that the log names, committed or not."""
+        return self._member.voters
+
+    @property
+    def log(self) -> MetadataLog:
+        return self._member.log
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what is known to be committed; -1 while nothing is. Never goes back."""
+        return self._member.high_watermark
+
+    @property
+    def next_offset(self) -> int:
+        """The offset the next record will get."""
+        return self._member.log.log_end_offset
+
+    def endpoint(self, node_id: int) -> tuple[str, int] | None:
+        """Host and port of a member, as far as is known."""
+        return self._member.endpoint(node_id)
+
+    # --- time and messages ---
+
+    def poll(self, now_s: float) -> Outbox:
+        """Runs what is due; says what to send, and when to ask again at the latest."""
+        m = self._member
+        m.in_flight.expire(now_s)
+        while elections.advance(m, now_s):
+            pass
+        sends: list[Send] = []
+        poll_at_s = elections.next_deadline_s(m)
+        for peer, due_s, request in elections.wanted(m, now_s):
+            ready_s = max(due_s, m.in_flight.ready_at(peer, type(request)))
+            if ready_s <= now_s:
+                m.in_flight.sent(peer, request, now_s)
+                sends.append(Send(peer, request))
+            else:
+                poll_at_s = min(poll_at_s, ready_s)
+        return Outbox(tuple(sends), min(poll_at_s, m.in_flight.next_expiry_s()))
+
+    def receive(self, source: int, request: Any, now_s: float) -> Any:
+        """The response to a request, or `Parked`."""
+        m = self._member
+        match request:
+            case VoteRequest():
+                return elections.handle_vote(m, request, now_s)
+            case BeginQuorumEpochRequest():
+                return elections.handle_begin_epoch(m, request, now_s)
+            case EndQuorumEpochRequest():
+                return elections.handle_end_epoch(m, request, now_s)
+            case _:
+                raise TypeError(f"{type(request).__name__} is no request of the quorum")
+
+    def on_response(self, peer: int, request: Any, response: Any, now_s: float) -> None:
+        """`request` is the object that `poll` handed out. Answers that nobody waits for tell no more than an epoch."""
+        m = self._member
+        awaited = m.in_flight.answered(peer, request)
+        if isinstance(response, VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse):
+            answer = answer_of(response)
+            if answer is None:
+                m.in_flight.back_off(peer, now_s)
+                return
+            elections.learn(m, answer.view, now_s)
+            if awaited:
+                self._on_election_answer(peer, request, answer, now_s)
+            if answer.error not in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
+                m.in_flight.back_off(peer, now_s)
+
+    def _on_election_answer(self, peer: int, request: Any, answer: Any, now_s: float) -> None:
+        match request:
+            case VoteRequest():
+                elections.on_vote_response(self._member, peer, request, answer)
+            case BeginQuorumEpochRequest():
+                elections.on_begin_response(self._member, peer, request, answer, now_s)
+            case EndQuorumEpochRequest():
+                elections.on_end_response(self._member, peer, answer)
+
+    def on_disconnect(self, peer: int, refused: bool, now_s: float) -> None:
+        """A request to the peer will not be answered; `refused`: nobody listens there."""
+        m = self._member
+        m.in_flight.failed(peer, now_s)
+        if refused and isinstance(m.role, Follower) and m.role.leader_id == peer:
+            # Its process is gone: no need to sit out the timeout (Q5).
+            m.role.has_fetched = False
+            wait_s = m.backoff_s() if m.failed_elections else m.rng.uniform(0, m.config.refused_wait_ms / 1000)
+            m.role.fetch_deadline_s = min(m.role.fetch_deadline_s, now_s + wait_s)
+
+    def completed_fetches(self, now_s: float) -> list[Completed]:
+        """Parked requests whose time has come, with their answers."""
+        return []
+
+    def begin_shutdown(self) -> None:
+        """From now on it starts no election; a leader resigns and tells the others who should follow it (Q3)."""
+        self._member.shutting_down = True
+
+    # --- the leader's appends ---
+
+    def append(self, values: Sequence[bytes], now_ms: int) -> int:
+        """Appends one batch, whole or not at all; the last offset. Committed once the high watermark is beyond it."""
+        m = self._member
+        if not isinstance(m.role, Leader):
+            raise NotLeader(f"node {m.key.id} does not lead the metadata quorum")
+        records = [Record(timestamp=now_ms, value=value) for value in values]
+        batch = encode_batch(records, base_offset=self.next_offset, leader_epoch=m.role.epoch)
+        if len(batch) > m.log.config.max_batch_bytes:
+            raise BatchTooLarge(len(batch), m.log.config.max_batch_bytes)
+        return m.append(batch, now_ms)
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether anything is in the log that is not known to be durable."""
+        return self._member.durable_end_offset < self._member.log.log_end_offset
+
+    def begin_flush(self) -> FlushTask:
+        return self._member.log.begin_flush()
+
+    def on_flushed(self, task: FlushTask, now_ms: int) -> bool:
+        """The task has run: what it covers is durable here. Whether the high watermark moved."""
+        m = self._member
+        durable = m.log.complete_flush(task, now_ms)
+        if isinstance(m.role, Leader) and m.role.on_durable(m.key, durable):
+            return m.raise_high_watermark(m.role.high_watermark)
+        return False
+
+    # --- replay ---
+
+    def load_snapshot(self) -> LoadedSnapshot | None:
+        """The newest snapshot; None when there is none but perhaps the one of formatting, which holds no records."""
+        newest = self.log.latest_snapshot
+        if newest is None or newest.end_offset == 0:
+            return None
+        reader = self.log.open_snapshot(newest)
+        return LoadedSnapshot(newest, reader.head.last_contained_timestamp, reader.values())
+
+    def committed(self, start_offset: int) -> Iterator[LogBatch]:
+        """Committed batches from `start_offset` on, in order; below the log's start, load the snapshot first."""
+        return self.log.batches(start_offset, self.high_watermark)
+
+    # --- snapshots ---
+
+    def is_snapshot_due(self, last_snapshot_ms: int, now_ms: int) -> bool:
+        """By bytes or by time (Q6), and only if there is anything new to put into one."""
+        config = self.log.config
+        newest = self.log.latest_snapshot
+        if self.high_watermark <= (0 if newest is None else newest.end_offset):
+            return False
+        if self._member.bytes_since_snapshot >= config.max_bytes_between_snapshots:
+            return True
+        return 0 < config.max_snapshot_interval_ms <= now_ms - last_snapshot_ms
+
+    def write_snapshot(
+        self, snapshot: SnapshotId, values: Iterable[bytes], *, last_contained_timestamp: int, now_ms: int
+    ) -> None:
+        """Blocking, on any thread."""
+        self.log.write_snapshot(
+            snapshot,
+            values,
+            last_contained_timestamp=last_contained_timestamp,
+            now_ms=now_ms,
+            voters=self._member.history.at(snapshot.end_offset),
+        )
+
+    def on_snapshot_written(self, snapshot: SnapshotId, now_ms: int) -> None:
+        self._member.bytes_since_snapshot = 0
+        self._member.history.forget_before(snapshot.end_offset)
+        self.log.on_snapshot_written(snapshot, now_ms)
+        self.log.clean(now_ms)
+
+    def close(self, now_ms: int) -> None:
+        self.log.close(now_ms)
