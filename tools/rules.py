@@ -1,7 +1,8 @@
 """Counts the numbered rules of docs/internals/behaviours.md and the tests that show them.
 
-A rule is a line that begins with ``- **W2**``. A test names it with ``@pytest.mark.rule("W2")``. Every rule needs a
-test, less those on the list of rules that are not built yet; a rule on that list that has a test has to leave it.
+A rule is a line that begins with ``- **W2**``. A test names it with ``@pytest.mark.rule("W2")``, a scenario file in its
+line ``rules: W2``. Every rule needs a test, less those on the list of rules that are not built yet; a rule on that list
+that has a test has to leave it.
 """
 
 import re
@@ -13,6 +14,7 @@ BEHAVIOURS = ROOT / "docs" / "internals" / "behaviours.md"
 RULE = re.compile(r"^- \*\*([A-Z]\d+)\*\*", re.MULTILINE)
 MARK = re.compile(r"mark\.rule\(([^)]*)\)")
 NAME = re.compile(r"[\"']([A-Z]\d+)[\"']")
+HEADER = re.compile(r"^rules:(.*)$", re.MULTILINE)
 NOT_BUILT = re.compile(r"^Not built yet: (.*)$", re.MULTILINE)
 
 
@@ -25,6 +27,10 @@ def main() -> int:
     for path in sorted((ROOT / "tests").rglob("*.py")):
         for mark in MARK.findall(path.read_text()):
             for name in NAME.findall(mark):
+                shown[name] = shown.get(name, 0) + 1
+    for path in sorted((ROOT / "tests" / "scenarios").rglob("*.txt")):
+        for header in HEADER.findall(path.read_text()):
+            for name in header.split():
                 shown[name] = shown.get(name, 0) + 1
     problems = [
         f"{name} stands twice in {BEHAVIOURS.name}" for name in sorted({r for r in rules if rules.count(r) > 1})
