@@ -5,6 +5,7 @@ Blocking parts run off the loop.
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from tidelog.broker.cleaning import CleaningPass
 from tidelog.broker.periodic import Periodic
@@ -118,11 +119,18 @@ class Maintenance:
         self._logs.remove_expired_producers(self._wall_clock.now_ms())
 
     async def remove_deleted(self) -> None:
-        for path in self._logs.deleted_due(self._wall_clock.now_ms()):
+        """Files of deleted segments and partitions, `file.delete.delay.ms` later."""
+        now_ms = self._wall_clock.now_ms()
+        await self._remove(self._disk.remove, self._logs.deleted_files_due(now_ms))
+        await self._remove(self._disk.remove_tree, self._logs.deleted_due(now_ms))
+
+    async def _remove(self, remove: Callable[[str], None], paths: list[str]) -> None:
+        for path in paths:
             try:
-                await self._offload(self._disk.remove_tree, path)
+                await self._offload(remove, path)
             except DiskError as error:
-                log.error("the files of a deleted partition stay behind: %s", error)
+                # The next start removes it.
+                log.error("a deleted file stays behind: %s", error)
 
 
 def _cleaner_backoff_s(config: NodeConfig) -> float:

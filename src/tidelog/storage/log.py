@@ -469,11 +469,15 @@ class Log:
     def delete_old_segments(self, now_ms: int) -> int:
         self.check()
         try:
-            retention.purge(self, now_ms)
             return retention.delete_old_segments(self, now_ms)
         except DiskError as error:
             self.directory.fail(error)
             raise
+
+    def remove_deleted_files(self, now_ms: int | None) -> None:
+        """Those whose time has come (with None: all that wait), here and now."""
+        for path in retention.take_due(self, now_ms):
+            self.disk.remove(path)
 
     # -- durability
 
@@ -556,7 +560,7 @@ class Log:
                 sync()
             if index_syncs:
                 self.disk.fsync_dir(self.dir)
-            retention.purge(self, None)
+            self.remove_deleted_files(None)
         except DiskError as error:
             self.directory.fail(error)
             raise

@@ -16,6 +16,7 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.events import EventSink, LogDirectoryOffline, LogRecovered, LogsLoading
 from tidelog.core.ids import METADATA_TOPIC, TopicPartition, random_uuid
+from tidelog.storage import retention
 from tidelog.storage.checkpoints import CorruptCheckpoint
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.log import Log
@@ -308,6 +309,10 @@ class LogManager:
         for path in due:
             del self._doomed[path]
         return due
+
+    def deleted_files_due(self, now_ms: int) -> list[str]:
+        """Files of deleted segments whose time has come; the caller removes them (`Disk.remove`)."""
+        return [path for log in self for path in retention.take_due(log, now_ms)]
 
     def checkpoint_recovery_points(self) -> None:
         self._each(ManagedDirectory.checkpoint_recovery_points)

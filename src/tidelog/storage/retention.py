@@ -110,9 +110,11 @@ def _free_suffix(log: "Log", segment: Segment) -> str:
     return suffix
 
 
-def purge(log: "Log", now_ms: int | None) -> None:
-    """Removes files whose time has come; all of them if `now_ms` is None."""
+def take_due(log: "Log", now_ms: int | None) -> list[str]:
+    """Files whose time has come (with None: all that wait), for the caller to remove: a large one takes its time."""
+    paths: list[str] = []
     while log.doomed and (now_ms is None or log.doomed[0].due_ms <= now_ms):
-        for path in log.doomed[0].paths:
-            log.disk.remove(path)
-        log.doomed.popleft().segment.close_files()
+        due = log.doomed.popleft()
+        due.segment.close_files()
+        paths += due.paths
+    return paths

@@ -130,6 +130,7 @@ def test_every_step(lose_entries: bool) -> None:
             _check(again, expected, end)
             clean(again, NOW + 2)
             again.delete_old_segments(NOW + 2)
+            again.remove_deleted_files(NOW + 2)
             _check(again, expected, end)
             left = world.disk.list_dir("/data/t-0")
             assert not [name for name in left if name.endswith((".cleaned", ".swap", ".deleted"))]

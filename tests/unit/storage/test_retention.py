@@ -79,9 +79,9 @@ def test_delete_records_frees_whole_segments(disk: MemoryDisk, open_log: MakeLog
     assert log.read(5, 1000, upper_bound=8, min_one=True).position == 0
     deleted = [name for name in disk.list_dir("/data/orders-0") if name.endswith(".deleted")]
     assert "00000000000000000000.log.deleted" in deleted
-    log.delete_old_segments(NOW + 999)
+    log.remove_deleted_files(NOW + 999)
     assert [name for name in disk.list_dir("/data/orders-0") if name.endswith(".deleted")] == deleted
-    log.delete_old_segments(NOW + 1000)
+    log.remove_deleted_files(NOW + 1000)
     assert not [name for name in disk.list_dir("/data/orders-0") if name.endswith(".deleted")]
 
 
