@@ -69,7 +69,10 @@ class FastFence:
     def connection_lost(self, connection: Hashable, now_s: float) -> None:
         """By EOF or reset."""
         process = self._connections.pop(connection, None)
-        if process is not None and process not in self._connections.values():
+        if process is None or process in self._connections.values():
+            return
+        known = self._suspected.get(process.broker_id)
+        if known is None or known.epoch < process.epoch:
             self._suspected[process.broker_id] = _Suspicion(process.epoch, now_s + self._grace_s, dropped=True)
 
     def connection_closed(self, connection: Hashable) -> None:

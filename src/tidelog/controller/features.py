@@ -3,9 +3,9 @@
 from enum import IntEnum
 
 from tidelog.controller.decision import Decision, Situation
-from tidelog.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from tidelog.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from tidelog.metadata.image import ClusterImage
-from tidelog.metadata.records import FeatureLevelRecord
+from tidelog.metadata.records import ClearElrRecord, FeatureLevelRecord, MetadataRecord
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -27,11 +27,17 @@ def update_features(situation: Situation, request: UpdateFeaturesRequest) -> Dec
     """All updates of a request or none: the first that fails fails the request."""
     for update in request.feature_updates:
         _check(situation.image, update)
-    records = [
-        FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
+    changed = [
+        update
         for update in request.feature_updates
         if situation.image.features.get(update.feature, 0) != update.max_version_level
     ]
+    records: list[MetadataRecord] = [
+        FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level) for update in changed
+    ]
+    if any(update.feature == ELR_VERSION and update.max_version_level == 0 for update in changed):
+        _check_nobody_needs_the_elr(situation.image)
+        records.append(ClearElrRecord(topic_name=""))
     results = [UpdatableFeatureResult(feature=each.feature, error_message=None) for each in request.feature_updates]
     return Decision(
         response=UpdateFeaturesResponse(error_message=None, results=results),
@@ -57,6 +63,14 @@ def _check(image: ClusterImage, update: FeatureUpdateKey) -> None:
     current = image.features.get(name, 0)
     if level < current:
         _check_downgrade(update, current)
+
+
+def _check_nobody_needs_the_elr(image: ClusterImage) -> None:
+    """An empty ISR means something only beside an ELR: without one nobody could ever lead there again."""
+    for topic in image.topics_by_id.values():
+        for index, partition in topic.partitions.items():
+            if not partition.isr:
+                raise _refused(ELR_VERSION, f"{topic.name}-{index} has an empty ISR")
 
 
 def _check_downgrade(update: FeatureUpdateKey, current: int) -> None:
