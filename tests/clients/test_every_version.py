@@ -308,11 +308,6 @@ class FindCoordinator:
 
     @staticmethod
     def error(world: World, version: int) -> None:
-        if version == 0:
-            # v0 can only ask for groups: an empty group id is looked up like any other
-            response = world.client.call(FindCoordinatorRequest(key=""), version)
-            assert response.error_code == ErrorCode.NONE
-            return
         request = FindCoordinatorRequest(key="t", coordinator_keys=["t"], key_type=1)
         response = world.client.call(request, version)
         found = response.coordinators[0] if version >= 4 else response
@@ -418,10 +413,9 @@ class ListGroups:
 
     @staticmethod
     def error(world: World, version: int) -> None:
-        # This API refuses nothing but a coordinator that is loading; a filter that matches nothing is its "no".
-        if version >= 4:
-            response = world.client.call(ListGroupsRequest(states_filter=["NoSuchState"]), version)
-            assert (response.error_code, response.groups) == (ErrorCode.NONE, [])
+        # Refuses nothing but a coordinator that is loading; a filter that matches nothing is its "no".
+        response = world.client.call(ListGroupsRequest(states_filter=["NoSuchState"]), version)
+        assert (response.error_code, response.groups) == (ErrorCode.NONE, [])
 
 
 @case(18)
@@ -435,9 +429,8 @@ class ApiVersions:
 
     @staticmethod
     def error(world: World, version: int) -> None:
-        if version >= 3:
-            request = ApiVersionsRequest(client_software_name="no blanks allowed", client_software_version="1.0")
-            assert world.client.call(request, version).error_code == ErrorCode.INVALID_REQUEST
+        request = ApiVersionsRequest(client_software_name="no blanks allowed", client_software_version="1.0")
+        assert world.client.call(request, version).error_code == ErrorCode.INVALID_REQUEST
 
 
 @case(19)
@@ -662,9 +655,8 @@ class DescribeCluster:
 
     @staticmethod
     def error(world: World, version: int) -> None:
-        if version >= 1:
-            response = world.client.call(DescribeClusterRequest(endpoint_type=2), version)
-            assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        response = world.client.call(DescribeClusterRequest(endpoint_type=2), version)
+        assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
 @case(75)
@@ -701,6 +693,8 @@ SERVED = {
     23: (2, 4), 32: (1, 4), 35: (1, 5), 37: (0, 3), 42: (0, 2), 44: (0, 1), 47: (0, 0), 60: (0, 2), 75: (0, 0),
 }  # fmt: skip
 FIRST_ACCEPTED_PRODUCE = 3
+# Requests in which nothing can be wrong: no field of these versions has a value that is refused.
+CANNOT_FAIL = {(10, 0), (16, 0), (16, 1), (16, 2), (16, 3), (18, 0), (18, 1), (18, 2), (60, 0)}
 VERSIONS = [
     pytest.param(key, version, id=f"{CASES[key][0].__qualname__.split('.')[0]}-v{version}")
     for key, (low, high) in SERVED.items()
@@ -722,7 +716,7 @@ def test_success(world: World, key: int, version: int) -> None:
     CASES[key][0](world, version)
 
 
-@pytest.mark.parametrize(("key", "version"), VERSIONS)
+@pytest.mark.parametrize(("key", "version"), [case for case in VERSIONS if case.values not in CANNOT_FAIL])
 def test_error(world: World, key: int, version: int) -> None:
     CASES[key][1](world, version)
 
