@@ -1,6 +1,7 @@
 """How a leader is found: timers, Vote with its pre-vote (KIP-996), BeginQuorumEpoch, EndQuorumEpoch (Q2, Q3, Q5)."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from tidelog.core.ids import NO_LEADER
@@ -98,17 +99,18 @@ def _must_resign(m: Member, role: Leader, now_s: float) -> bool:
     return m.shutting_down or removed or cut_off
 
 
-def next_deadline_s(m: Member) -> float:
-    """When `advance` has something to look at again."""
+def next_deadline_s(m: Member, now_s: float) -> float:
+    """When `advance` has something to look at again. What is past and changed nothing (observers, shutdown) is not."""
     match m.role:
         case Unattached() | Prospective() | Candidate():
-            return m.role.election_deadline_s
+            deadline_s = m.role.election_deadline_s
         case Follower():
-            return m.role.fetch_deadline_s
+            deadline_s = m.role.fetch_deadline_s
         case Leader():
-            return m.role.last_majority_s(m.key) + m.config.check_quorum_timeout_s
+            deadline_s = m.role.last_majority_s(m.key) + m.config.check_quorum_timeout_s
         case Resigned():
-            return m.role.deadline_s
+            deadline_s = m.role.deadline_s
+    return deadline_s if deadline_s > now_s else inf
 
 
 # --- Vote ---

@@ -5,7 +5,9 @@ depends on is written before the role changes, so nothing can leave before it is
 """
 
 import random
+from collections import deque
 from math import inf
+from typing import Final
 from uuid import UUID
 
 from tidelog.core.ids import NO_LEADER
@@ -19,7 +21,7 @@ from tidelog.quorum.control_records import (
 from tidelog.quorum.election_messages import LeaderView
 from tidelog.quorum.election_state import QUORUM_STATE, ElectionState, write_election_state
 from tidelog.quorum.metadata_log import LogBatch, MetadataLog
-from tidelog.quorum.outbox import InFlight
+from tidelog.quorum.outbox import InFlight, Parked
 from tidelog.quorum.raft_config import RaftConfig
 from tidelog.quorum.roles import (
     Candidate,
@@ -36,6 +38,8 @@ from tidelog.quorum.voters import KRAFT_VERSION_RECONFIGURABLE, ReplicaKey, Vote
 from tidelog.storage.ports import Disk
 
 Endpoints = tuple[tuple[str, str, int], ...]
+
+_MAX_NOTES: Final = 100
 
 
 class Member:
@@ -68,6 +72,11 @@ class Member:
         self.endpoints = endpoints
         self.bootstrap = bootstrap
         self.in_flight = InFlight(config)
+        # Fetches that wait for records or the high watermark, one per replica; and those that a newer one replaced.
+        self.parked: dict[ReplicaKey, Parked] = {}
+        self.overtaken: list[Parked] = []
+        # What an operator should read: unusual, and nothing that ends this member.
+        self.notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self.shutting_down = False
         # Elections that came to nothing since a leader was last heard of: each makes the next wait longer.
         self.failed_elections = 0
@@ -78,7 +87,8 @@ class Member:
         self.high_watermark = newest.end_offset if newest is not None and newest.end_offset else -1
         if self.high_watermark > 0:
             log.log.update_high_watermark(self.high_watermark)
-        self.bytes_since_snapshot = log.bytes_from(log.log_start_offset if newest is None else newest.end_offset)
+        self.bytes_since_snapshot = 0
+        self.recount_bytes()
         self._wall_ms_at_0 = now_ms - round(now_s * 1000)
         self.role: Role = self._first_role(now_s)
 
@@ -92,7 +102,7 @@ class Member:
             others = {each for each in self.voters.ids if each != leader_id}
             return Resigned(epoch, soon if self.is_voter else now_s, unacknowledged=others)
         if leader_id != NO_LEADER:
-            return Follower(epoch, leader_id, fetch_deadline_s=soon)
+            return Follower(epoch, leader_id, fetch_deadline_s=min(soon, now_s + self.config.fetch_timeout_s))
         return Unattached(epoch, soon, to_ask=set(self.peers()) if self.is_voter else set())
 
     # --- where it stands ---
@@ -236,6 +246,7 @@ class Member:
         voted = self.election.voted if epoch == self.epoch else None
         role = Follower(epoch, leader_id, fetch_deadline_s=now_s + self.config.fetch_timeout_s)
         self._become(role, ElectionState(epoch, leader_id, voted))
+        self.in_flight.succeeded(leader_id)
 
     def become_resigned(self, now_s: float) -> None:
         assert isinstance(self.role, Leader), self.role
@@ -276,6 +287,12 @@ class Member:
         self.history.add(offset, voters)
         if isinstance(self.role, Leader):
             self.role.voters = voters
+
+    def recount_bytes(self) -> None:
+        """How much log the newest snapshot does not cover."""
+        newest = self.log.latest_snapshot
+        start = self.log.log_start_offset
+        self.bytes_since_snapshot = self.log.bytes_from(start if newest is None else max(start, newest.end_offset))
 
     def raise_high_watermark(self, offset: int) -> bool:
         if offset <= self.high_watermark:

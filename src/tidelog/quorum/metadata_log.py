@@ -14,6 +14,7 @@ from tidelog.core.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.quorum.control_records import ControlMessage, decode_control
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.integrity import refuse_damage
+from tidelog.quorum.snapshot_download import SnapshotDownload
 from tidelog.quorum.snapshot_files import (
     SnapshotId,
     SnapshotReader,
@@ -124,12 +125,17 @@ class MetadataLog:
             )
         except (CorruptSegment, checkpoints.StorageFormatError) as error:
             raise QuorumError(f"the metadata log is damaged: {error}") from error
-        if log.log_end_offset < newest:
-            # A snapshot fetched from a leader was in place before the log could be emptied for it.
-            log.truncate_fully_and_start_at(newest, now_ms)
+        # What `refuse_damage` relies on: a torn segment with others behind it is no power cut's doing.
+        log.sync_on_roll = True
         if log.log_start_offset > newest:
             raise QuorumError(f"{path} starts at offset {log.log_start_offset} and no snapshot tells what came before")
-        return cls(disk, log, config, snapshots)
+        log.flush_before_roll = True
+        opened = cls(disk, log, config, snapshots)
+        if log.log_start_offset < newest and (log.log_end_offset < newest or log.latest_epoch < snapshots[-1].epoch):
+            # A snapshot fetched from a leader was in place before the log could be emptied for it.
+            opened._lower_checkpoint(0)
+            log.truncate_fully_and_start_at(newest, now_ms)
+        return opened
 
     # --- where it stands ---
 
@@ -160,6 +166,11 @@ class MetadataLog:
     def latest_snapshot(self) -> SnapshotId | None:
         return self._snapshots[-1] if self._snapshots else None
 
+    @property
+    def oldest_snapshot_epoch(self) -> int:
+        """The epoch of the last record before the log's start, when that is not 0."""
+        return self._snapshots[0].epoch if self._snapshots else 0
+
     # --- writing ---
 
     def append(self, batch: bytes | memoryview, now_ms: int) -> int:
@@ -180,6 +191,19 @@ class MetadataLog:
         path = f"{self.path}/{checkpoints.RECOVERY_POINT_CHECKPOINT}"
         checkpoints.write_offsets(self._disk, path, {METADATA_PARTITION: self.log.recovery_point})
 
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Cuts what a leader does not have; where the log ends then. Invariant: never below the high watermark."""
+        assert offset >= self.log.high_watermark, (offset, self.log.high_watermark)
+        self._lower_checkpoint(offset)
+        self.log.truncate_to(offset, now_ms)
+        return self.log_end_offset
+
+    def _lower_checkpoint(self, offset: int) -> None:
+        """Before the cut: a start must not miss what was cut on purpose, nor trust what is written there later."""
+        path = f"{self.path}/{checkpoints.RECOVERY_POINT_CHECKPOINT}"
+        if checkpoints.read_offsets(self._disk, path).get(METADATA_PARTITION, 0) > offset:
+            checkpoints.write_offsets(self._disk, path, {METADATA_PARTITION: offset})
+
     def close(self, now_ms: int) -> None:
         self.log.close(now_ms)
         self.checkpoint_recovery_point()
@@ -193,9 +217,14 @@ class MetadataLog:
 
     def control_messages(self) -> Iterator[tuple[int, ControlMessage]]:
         """What the quorum said about itself, by offset, in the whole log; the records of its user are not decoded."""
-        for header, batch in self._raw(self.log_start_offset, self.log_end_offset):
+        for batch in self.control_batches(self.log_start_offset, self.log_end_offset):
+            yield from enumerate(batch.control, batch.base_offset)
+
+    def control_batches(self, start_offset: int, upper_bound: int) -> Iterator[LogBatch]:
+        """As `batches`, without those of the quorum's user."""
+        for header, batch in self._raw(start_offset, upper_bound):
             if header.is_control:
-                yield from enumerate(_decoded(header, batch).control, header.base_offset)
+                yield _decoded(header, batch)
 
     def bytes_from(self, start_offset: int) -> int:
         """How much log there is from `start_offset` on."""
@@ -244,6 +273,34 @@ class MetadataLog:
         self.log.roll(now_ms)
         self.checkpoint_recovery_point()
 
+    def begin_download(self, snapshot: SnapshotId) -> SnapshotDownload:
+        return SnapshotDownload(self._disk, self.path, snapshot)
+
+    def install_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """The leader's snapshot has its name: it takes the place of the whole log, and of older snapshots.
+
+        Invariant: the log's high watermark is at most the snapshot's end.
+        """
+        assert snapshot.end_offset >= self.log.high_watermark, (snapshot, self.log.high_watermark)
+        self._lower_checkpoint(0)
+        self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
+        # Last: until here a start would still need the old ones, or find the log shorter than the new one and empty it.
+        for old in self._snapshots:
+            if old != snapshot:
+                self._disk.remove(f"{self.path}/{old.file_name}")
+        self._disk.fsync_dir(self.path)
+        self._snapshots = [snapshot]
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+        """(size of the file, its bytes from `position` on); None if there is no such snapshot."""
+        if snapshot not in self._snapshots:
+            return None
+        file = self._disk.open(f"{self.path}/{snapshot.file_name}")
+        try:
+            return file.size(), file.pread(max_bytes, position)
+        finally:
+            file.close()
+
     def clean(self, now_ms: int) -> int:
         """Drops the oldest snapshots and the log before the next one, while over the size or age kept; how many.
 
@@ -255,6 +312,7 @@ class MetadataLog:
             # First the log, so that a crash in between leaves a snapshot too many, never a gap.
             self.log.increment_log_start_offset(successor.end_offset)
             self.log.delete_old_segments(now_ms)
+            self.log.remove_deleted_files(now_ms)
             self._disk.remove(f"{self.path}/{oldest.file_name}")
             self._snapshots = self._snapshots[1:]
             dropped += 1

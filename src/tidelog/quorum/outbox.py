@@ -68,8 +68,6 @@ class InFlight:
 
     def answered(self, peer: int, request: Any) -> bool:
         """Whether it was this answer that was waited for, and not an older one."""
-        self._failures.pop(peer, None)
-        self._not_before_s.pop(peer, None)
         waiting = self._waiting.get((peer, type(request)))
         if waiting is None or waiting.request is not request:
             return False
@@ -81,6 +79,10 @@ class InFlight:
         for key in [key for key in self._waiting if key[0] == peer]:
             del self._waiting[key]
         self.back_off(peer, now_s)
+
+    def succeeded(self, peer: int) -> None:
+        self._failures.pop(peer, None)
+        self._not_before_s.pop(peer, None)
 
     def back_off(self, peer: int, now_s: float) -> None:
         failures = self._failures.get(peer, 0)

@@ -16,6 +16,8 @@ class ReplicaProgress:
     last_caught_up_s: float = -inf
     # The leader's end when this replica last fetched; -1 before that.
     leader_end_at_fetch: int = -1
+    # The high watermark of the last answer.
+    told_high_watermark: int = -1
 
     def on_fetch(self, fetch_offset: int, leader_end_offset: int, now_s: float) -> None:
         if fetch_offset >= leader_end_offset:

@@ -14,18 +14,20 @@ here blocks but writing that file and putting a fetched snapshot in place.
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from tidelog.quorum import elections
-from tidelog.quorum.election_messages import answer_of
+from tidelog.quorum import elections, following, leading, snapshot_transfer
+from tidelog.quorum.election_messages import Answer, answer_of
 from tidelog.quorum.errors import BatchTooLarge, NotLeader
 from tidelog.quorum.member import Endpoints, Member
 from tidelog.quorum.metadata_log import LogBatch, MetadataLog, MetadataLogConfig
 from tidelog.quorum.outbox import Completed, Outbox, Parked, Send
 from tidelog.quorum.raft_config import RaftConfig
 from tidelog.quorum.recovery import load_election, load_voters
-from tidelog.quorum.roles import Follower, Leader, Role
+from tidelog.quorum.replication_messages import FetchAnswer, SnapshotAnswer, fetch_answer_of, snapshot_answer_of
+from tidelog.quorum.roles import Follower, Leader, Resigned, Role
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.storage.directory import LogDirectory
@@ -34,6 +36,8 @@ from tidelog.storage.ports import Disk
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from tidelog.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
+from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from tidelog.wire.messages.vote import VoteRequest, VoteResponse
 from tidelog.wire.records.plain import Record, encode_batch
 
@@ -159,8 +163,10 @@ class Raft:
         while elections.advance(m, now_s):
             pass
         sends: list[Send] = []
-        poll_at_s = elections.next_deadline_s(m)
-        for peer, due_s, request in elections.wanted(m, now_s):
+        poll_at_s = min(elections.next_deadline_s(m, now_s), leading.next_deadline_s(m))
+        for peer, due_s, request in chain(
+            elections.wanted(m, now_s), following.wanted(m, now_s), snapshot_transfer.wanted(m, now_s)
+        ):
             ready_s = max(due_s, m.in_flight.ready_at(peer, type(request)))
             if ready_s <= now_s:
                 m.in_flight.sent(peer, request, now_s)
@@ -179,6 +185,10 @@ class Raft:
                 return elections.handle_begin_epoch(m, request, now_s)
             case EndQuorumEpochRequest():
                 return elections.handle_end_epoch(m, request, now_s)
+            case FetchRequest():
+                return leading.handle_fetch(m, source, request, now_s)
+            case FetchSnapshotRequest():
+                return snapshot_transfer.handle_fetch_snapshot(m, request, now_s)
             case _:
                 raise TypeError(f"{type(request).__name__} is no request of the quorum")
 
@@ -186,43 +196,61 @@ class Raft:
         """`request` is the object that `poll` handed out. Answers that nobody waits for tell no more than an epoch."""
         m = self._member
         awaited = m.in_flight.answered(peer, request)
-        if isinstance(response, VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse):
-            answer = answer_of(response)
-            if answer is None:
-                m.in_flight.back_off(peer, now_s)
-                return
-            elections.learn(m, answer.view, now_s)
-            if awaited:
-                self._on_election_answer(peer, request, answer, now_s)
-            if answer.error not in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
-                m.in_flight.back_off(peer, now_s)
+        answer = _answer_of(response)
+        if answer is None:
+            m.notes.append(f"node {peer} refuses {type(request).__name__}: error {response.error_code}")
+            m.in_flight.back_off(peer, now_s)
+            return
+        before = m.role
+        elections.learn(m, answer.view, now_s)
+        if awaited:
+            self._on_answer(peer, request, answer, now_s)
+        # An error that taught something was worth asking for.
+        if m.role is before and answer.error not in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
+            m.in_flight.back_off(peer, now_s)
 
-    def _on_election_answer(self, peer: int, request: Any, answer: Any, now_s: float) -> None:
-        match request:
-            case VoteRequest():
-                elections.on_vote_response(self._member, peer, request, answer)
-            case BeginQuorumEpochRequest():
-                elections.on_begin_response(self._member, peer, request, answer, now_s)
-            case EndQuorumEpochRequest():
-                elections.on_end_response(self._member, peer, answer)
+    def _on_answer(self, peer: int, request: Any, answer: Answer | FetchAnswer | SnapshotAnswer, now_s: float) -> None:
+        m = self._member
+        match request, answer:
+            case VoteRequest(), Answer():
+                elections.on_vote_response(m, peer, request, answer)
+            case BeginQuorumEpochRequest(), Answer():
+                elections.on_begin_response(m, peer, request, answer, now_s)
+            case EndQuorumEpochRequest(), Answer():
+                elections.on_end_response(m, peer, answer)
+            case FetchRequest(), FetchAnswer():
+                following.on_fetch_response(m, peer, request, answer, now_s)
+            case FetchSnapshotRequest(), SnapshotAnswer():
+                snapshot_transfer.on_snapshot_response(m, peer, request, answer, now_s)
+            case _:
+                raise TypeError(f"{type(answer).__name__} answers no {type(request).__name__}")
 
     def on_disconnect(self, peer: int, refused: bool, now_s: float) -> None:
         """A request to the peer will not be answered; `refused`: nobody listens there."""
-        m = self._member
-        m.in_flight.failed(peer, now_s)
-        if refused and isinstance(m.role, Follower) and m.role.leader_id == peer:
-            # Its process is gone: no need to sit out the timeout (Q5).
-            m.role.has_fetched = False
-            wait_s = m.backoff_s() if m.failed_elections else m.rng.uniform(0, m.config.refused_wait_ms / 1000)
-            m.role.fetch_deadline_s = min(m.role.fetch_deadline_s, now_s + wait_s)
+        self._member.in_flight.failed(peer, now_s)
+        if refused:
+            following.on_refused(self._member, peer, now_s)
 
     def completed_fetches(self, now_s: float) -> list[Completed]:
-        """Parked requests whose time has come, with their answers."""
-        return []
+        """Parked requests whose time has come, with their answers; to be asked after every input and poll."""
+        return leading.completed(self._member, now_s)
+
+    def take_notes(self) -> list[str]:
+        """What an operator should read, since the last time."""
+        notes = list(self._member.notes)
+        self._member.notes.clear()
+        return notes
 
     def begin_shutdown(self) -> None:
         """From now on it starts no election; a leader resigns and tells the others who should follow it (Q3)."""
         self._member.shutting_down = True
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Everybody knows, or somebody else leads: the process may end. Do not wait for it for ever."""
+        role = self._member.role
+        resigning = isinstance(role, Leader) or (isinstance(role, Resigned) and bool(role.unacknowledged))
+        return self._member.shutting_down and not resigning
 
     # --- the leader's appends ---
 
@@ -251,7 +279,7 @@ class Raft:
         durable = m.log.complete_flush(task, now_ms)
         if isinstance(m.role, Leader) and m.role.on_durable(m.key, durable):
             return m.raise_high_watermark(m.role.high_watermark)
-        return False
+        return isinstance(m.role, Follower) and following.follow_high_watermark(m, m.role)
 
     # --- replay ---
 
@@ -299,3 +327,16 @@ class Raft:
 
     def close(self, now_ms: int) -> None:
         self.log.close(now_ms)
+
+
+def _answer_of(response: Any) -> Answer | FetchAnswer | SnapshotAnswer | None:
+    """None if the response is not about the metadata log, or refuses the request as a whole."""
+    match response:
+        case FetchResponse():
+            return fetch_answer_of(response)
+        case FetchSnapshotResponse():
+            return snapshot_answer_of(response)
+        case VoteResponse() | BeginQuorumEpochResponse() | EndQuorumEpochResponse():
+            return answer_of(response)
+        case _:
+            raise TypeError(f"{type(response).__name__} is no response of the quorum")

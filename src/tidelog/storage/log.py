@@ -48,6 +48,7 @@ class Log:
         "doomed",
         "epochs",
         "first_dirty_offset",
+        "flush_before_roll",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
@@ -57,6 +58,7 @@ class Log:
         "recovery_notes",
         "recovery_point",
         "segments",
+        "sync_on_roll",
         "topic_id",
         "topic_partition",
         "truncations",
@@ -94,10 +96,14 @@ class Log:
         # Cuts so far: a flush that began before one says nothing about what was written after it.
         self.truncations = 0
         self.doomed: deque[retention.DoomedSegment] = deque()
+        # Records reach the disk in order across segments: a power cut tears the last one, never one before it.
+        self.sync_on_roll = False
         # Its directory has another name now, and a new log may have the old one.
         self.abandoned = False
         # Where the cleaner goes on; None if it never was here.
         self.first_dirty_offset: int | None = None
+        # A torn tail then only ever stands in the last segment: the metadata log takes any other for damage.
+        self.flush_before_roll = False
         self._metadata_written = False
         # Directories with entries that a crash could lose.
         self._entries_dirty: list[str] = []
@@ -371,9 +377,13 @@ class Log:
         self.check()
         if active.size == 0 and active.base_offset == base:
             return active
+        if self.flush_before_roll and self.recovery_point < self.log_end_offset:
+            self.flush(now_ms)
         try:
             # Names become durable in order: a crash may lose the newest segment, never one before it.
             self.sync_entries()
+            if self.sync_on_roll:
+                active.log.fsync()
             active.become_inactive()
             if self.recovery_point >= self.log_end_offset:
                 # No flush will come back to this segment, and from now on its indexes are trusted.

@@ -92,8 +92,13 @@ class World:
         return self.rafts[node]
 
     def kill(self, node: int, *, power: bool = False) -> None:
+        """Its connections break, and its port is closed from then on."""
         del self.rafts[node]
-        self._parked = {key: value for key, value in self._parked.items() if node not in value[:2]}
+        for parked, (source, to, _) in list(self._parked.items()):
+            if node in (source, to):
+                del self._parked[parked]
+                if source in self.rafts:
+                    self.rafts[source].on_disconnect(node, False, self.now_s)
         if power:
             self.disks[node].crash(random.Random(node))
 
