@@ -125,8 +125,6 @@ class MetadataLog:
             )
         except (CorruptSegment, checkpoints.StorageFormatError) as error:
             raise QuorumError(f"the metadata log is damaged: {error}") from error
-        # What `refuse_damage` relies on: a torn segment with others behind it is no power cut's doing.
-        log.sync_on_roll = True
         if log.log_start_offset > newest:
             raise QuorumError(f"{path} starts at offset {log.log_start_offset} and no snapshot tells what came before")
         log.flush_before_roll = True

@@ -58,7 +58,6 @@ class Log:
         "recovery_notes",
         "recovery_point",
         "segments",
-        "sync_on_roll",
         "topic_id",
         "topic_partition",
         "truncations",
@@ -96,8 +95,6 @@ class Log:
         # Cuts so far: a flush that began before one says nothing about what was written after it.
         self.truncations = 0
         self.doomed: deque[retention.DoomedSegment] = deque()
-        # Records reach the disk in order across segments: a power cut tears the last one, never one before it.
-        self.sync_on_roll = False
         # Its directory has another name now, and a new log may have the old one.
         self.abandoned = False
         # Where the cleaner goes on; None if it never was here.
@@ -382,8 +379,6 @@ class Log:
         try:
             # Names become durable in order: a crash may lose the newest segment, never one before it.
             self.sync_entries()
-            if self.sync_on_roll:
-                active.log.fsync()
             active.become_inactive()
             if self.recovery_point >= self.log_end_offset:
                 # No flush will come back to this segment, and from now on its indexes are trusted.
