@@ -275,9 +275,13 @@ class Raft:
 
     def on_flushed(self, task: FlushTask, now_ms: int) -> bool:
         """The task has run: what it covers is durable here. Whether the high watermark moved."""
+        self._member.log.complete_flush(task, now_ms)
+        return self._on_durable()
+
+    def _on_durable(self) -> bool:
+        """More may be durable here than was counted; whether the high watermark moved."""
         m = self._member
-        durable = m.log.complete_flush(task, now_ms)
-        if isinstance(m.role, Leader) and m.role.on_durable(m.key, durable):
+        if isinstance(m.role, Leader) and m.role.on_durable(m.key, m.durable_end_offset):
             return m.raise_high_watermark(m.role.high_watermark)
         return isinstance(m.role, Follower) and following.follow_high_watermark(m, m.role)
 
@@ -319,11 +323,13 @@ class Raft:
             voters=self._member.history.at(snapshot.end_offset),
         )
 
-    def on_snapshot_written(self, snapshot: SnapshotId, now_ms: int) -> None:
+    def on_snapshot_written(self, snapshot: SnapshotId, now_ms: int) -> bool:
+        """Whether the high watermark moved: the log rolls, and what was not durable yet is flushed before."""
         self._member.bytes_since_snapshot = 0
         self._member.history.forget_before(snapshot.end_offset)
         self.log.on_snapshot_written(snapshot, now_ms)
         self.log.clean(now_ms)
+        return self._on_durable()
 
     def close(self, now_ms: int) -> None:
         self.log.close(now_ms)
