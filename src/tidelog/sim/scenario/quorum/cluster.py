@@ -59,11 +59,14 @@ class QuorumCluster:
             node: Member(node, UUID(int=node), config.make_disk(), random.Random(f"{config.seed}-{node}"))
             for node in config.nodes
         }
+        self._auto_flush = config.auto_flush
         self._tell = tell
         self._observer = Observer(tell)
         self._invariants = all_invariants() if invariants is None else invariants
         self._poll_at_s: dict[int, float] = {}
         self._parked: dict[Parked, Call] = {}
+        # Down, and nobody is told: what is sent there vanishes.
+        self._silent: set[int] = set()
 
     def is_leader(self, node: int) -> bool:
         raft = self.members[node].raft
@@ -74,6 +77,7 @@ class QuorumCluster:
     def start(self, node: int) -> None:
         member = self.members[node]
         assert member.raft is None, f"{node} runs already"
+        self._silent.discard(node)
         if member.incarnation == 0:
             member.format(self._first_voters() if node in self.config.voters else None, self.now_s)
         member.start(
@@ -86,13 +90,17 @@ class QuorumCluster:
         self._after(node)
 
     def kill(self, node: int, *, silent: bool = False) -> None:
-        """The process ends; what it wrote stays. Connections break, unless `silent`: then nobody hears of it."""
+        """The process ends; what it wrote stays. Connections break and are refused, unless `silent`: as if the whole
+        machine were gone, nobody hears of it."""
         self.members[node].raft = None
+        self.members[node].flushing = None
         del self._poll_at_s[node]
         self._parked = {parked: call for parked, call in self._parked.items() if call.target != node}
         self.network.forget(node)
         self._after(node)
-        if not silent:
+        if silent:
+            self._silent.add(node)
+        else:
             self._break_connections(node)
 
     def crash(self, node: int, rng: random.Random, *, silent: bool = False) -> None:
@@ -177,7 +185,7 @@ class QuorumCluster:
     def _refuse(self, packet: Packet) -> None:
         """Nobody listens: the one who asked hears of it, if it still runs."""
         call = packet.call
-        if packet.is_response or call.number not in self.network.calls:
+        if packet.is_response or call.number not in self.network.calls or call.target in self._silent:
             return
         self.network.end_calls(call.source, call.target)
         self._tell(f"{call.source}: connection to {call.target} refused")
@@ -194,6 +202,7 @@ class QuorumCluster:
                 self._tell(f"lost {packet}")
 
     def _answer(self, member: Member, call: Call, response: Body) -> None:
+        self._observer.look((member,))
         if call.source == CLIENT:
             self._tell(f"{member.id}->client {told(response)}")
             return
@@ -227,6 +236,11 @@ class QuorumCluster:
         self._running(node).on_flushed(task, wall_ms(self.now_s))
         self._after(node)
 
+    def flush_from_now_on(self) -> None:
+        """Whatever needs it, at once."""
+        self._auto_flush = True
+        self._after(*(node for node, member in self.members.items() if member.raft is not None))
+
     def snapshot(self, node: int) -> None:
         """Of everything the member has applied."""
         self.members[node].write_snapshot(self.now_s)
@@ -255,7 +269,7 @@ class QuorumCluster:
     def _react(self, member: Member, raft: Raft) -> bool:
         """Whether there was anything to do."""
         busy = False
-        if self.config.auto_flush and raft.needs_flush:
+        if self._auto_flush and raft.needs_flush:
             task = raft.begin_flush()
             task.run()
             raft.on_flushed(task, wall_ms(self.now_s))

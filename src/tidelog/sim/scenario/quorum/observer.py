@@ -13,6 +13,7 @@ class Facts(NamedTuple):
 
     incarnation: int
     role: str
+    is_voter: bool
     epoch: int
     leader_id: int
     log_start: int
@@ -30,6 +31,7 @@ def facts_of(member: Member) -> Facts | None:
     return Facts(
         member.incarnation,
         type(raft.role).__name__.lower(),
+        raft.is_voter,
         raft.epoch,
         raft.leader_id,
         raft.log.log_start_offset,
@@ -81,7 +83,7 @@ def _changes(before: Facts | None, now: Facts) -> list[str]:
     told: list[str] = []
     if now.stored != before.stored:
         told.append(f"stores {_stored(now.stored)}")
-    if before[1:4] != now[1:4]:
+    if _standing(before) != _standing(now):
         told.append(_standing(now))
     if now.snapshot != before.snapshot and now.snapshot is not None:
         told.append(f"snapshot {now.snapshot[0]}@{now.snapshot[1]}")
@@ -98,7 +100,9 @@ def _changes(before: Facts | None, now: Facts) -> list[str]:
 
 def _standing(facts: Facts) -> str:
     leader = f" of {facts.leader_id}" if facts.role == "follower" else ""
-    return f"{facts.role}{leader} in epoch {facts.epoch}"
+    # Only a leader that removes itself is anything else without a vote.
+    role = facts.role if facts.is_voter or facts.role not in ("follower", "unattached") else "observer"
+    return f"{role}{leader} in epoch {facts.epoch}"
 
 
 def _stored(state: ElectionState) -> str:

@@ -210,8 +210,11 @@ class Schedule:
         cluster = self.cluster
         cluster.network.cuts.clear()
         for node, member in cluster.members.items():
+            if member.flushing is not None:
+                cluster.end_flush(node)
             if member.raft is None:
                 cluster.start(node)
+        cluster.flush_from_now_on()
         until_s = cluster.now_s + _RECOVERY_S
         last = -1
         while cluster.now_s < until_s:

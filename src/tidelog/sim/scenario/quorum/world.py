@@ -1,6 +1,7 @@
 """The commands of `world quorum`.
 
 world quorum nodes=1,2,3 [voters=1,2] [seed=1] [kraft=1] [flush=manual] [segment-bytes=…] [retention-bytes=…]
+                 [fetch-bytes=…]
 
 start [1 2]          processes start (all that are down)
 kill 1 [silent]      the process ends, its files stay as they are; silent: nobody's connection tells
@@ -28,6 +29,7 @@ from typing import Final
 
 from tidelog.quorum.errors import NotLeader, QuorumError
 from tidelog.quorum.metadata_log import MetadataLogConfig
+from tidelog.quorum.raft_config import RaftConfig
 from tidelog.sim.scenario.quorum.cluster import ClusterConfig, QuorumCluster
 from tidelog.sim.scenario.quorum.network import Packet
 from tidelog.sim.scenario.quorum.observer import described
@@ -62,6 +64,7 @@ class QuorumWorld:
             seed=int(options.pop("seed", "1")),
             voters_in_log=options.pop("kraft", "0") == "1",
             auto_flush=options.pop("flush", "auto") == "auto",
+            raft=RaftConfig(fetch_max_bytes=int(options.pop("fetch-bytes", 8 << 20))),
             log=log,
         )
         if options:
@@ -101,7 +104,7 @@ class QuorumWorld:
             verb(command)
         except (NotLeader, QuorumError) as refusal:
             self._lines.append(f"refused: {refusal}")
-        return list(self._lines)
+        return [] if "quiet" in command.words else list(self._lines)
 
     # --- processes ---
 
@@ -152,7 +155,7 @@ class QuorumWorld:
 
     def _chosen(self, command: Command) -> list[Packet]:
         links = [(int(link[1]), int(link[2])) for word in command.words if (link := _LINK.fullmatch(word))]
-        kinds = [word for word in command.words if not _LINK.fullmatch(word) and not _DURATION.fullmatch(word)]
+        kinds = [word for word in command.words if word[0].isupper()]
         if command.verb != "deliver" and not (links or kinds):
             raise command.fail("which messages? Name a link (1->2) or a kind (Vote)")
         chosen = [
