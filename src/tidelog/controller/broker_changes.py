@@ -6,8 +6,9 @@ from uuid import UUID
 from tidelog.controller.decision import Situation
 from tidelog.controller.partition_drafts import Change, PartitionDrafts
 from tidelog.controller.partition_targets import Target
+from tidelog.controller.partitions import is_online
 from tidelog.core.ids import NO_LEADER, RESERVED_UUIDS
-from tidelog.metadata.image import PartitionRegistration
+from tidelog.metadata.image import ClusterImage, PartitionRegistration
 
 
 def leaving(situation: Situation, broker_id: int) -> list[Change]:
@@ -68,11 +69,15 @@ def unfinished(situation: Situation) -> list[Change]:
     A decision of more than one batch may have been committed in part: an unfenced broker may have been given only some
     of the partitions that waited for it.
     """
-    brokers = situation.image.brokers
     drafts = PartitionDrafts(situation)
     for topic in situation.image.topics_by_id.values():
         for index, partition in topic.partitions.items():
-            isr = tuple(each for each in partition.isr if each in brokers and brokers[each].active)
+            isr = tuple(each for each in partition.isr if _in_service(situation.image, partition, each))
             if partition.leader == NO_LEADER or isr != partition.isr:
                 drafts.change(topic, index, Target(isr=isr, election=drafts.rules(topic).election))
     return drafts.changes
+
+
+def _in_service(image: ClusterImage, partition: PartitionRegistration, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.active and is_online(broker, partition.directory_of(broker_id))

@@ -1,7 +1,9 @@
 """UpdateFeatures: raising and lowering finalized feature levels."""
 
+from dataclasses import replace
 from enum import IntEnum
 
+from tidelog.controller.broker_changes import unfinished
 from tidelog.controller.decision import Decision, Situation
 from tidelog.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from tidelog.metadata.image import ClusterImage
@@ -38,6 +40,8 @@ def update_features(situation: Situation, request: UpdateFeaturesRequest) -> Dec
     if any(update.feature == ELR_VERSION and update.max_version_level == 0 for update in changed):
         _check_nobody_needs_the_elr(situation.image)
         records.append(ClearElrRecord(topic_name=""))
+    if any(update.feature == ELR_VERSION and update.max_version_level > 0 for update in changed):
+        records += [each.record for each in unfinished(_with_elr(situation))]
     results = [UpdatableFeatureResult(feature=each.feature, error_message=None) for each in request.feature_updates]
     return Decision(
         response=UpdateFeaturesResponse(error_message=None, results=results),
@@ -71,6 +75,12 @@ def _check_nobody_needs_the_elr(image: ClusterImage) -> None:
         for index, partition in topic.partitions.items():
             if not partition.isr:
                 raise _refused(ELR_VERSION, f"{topic.name}-{index} has an empty ISR")
+
+
+def _with_elr(situation: Situation) -> Situation:
+    """As it will be: then the last member of an ISR, kept there though fenced, belongs into the ELR."""
+    features = {**situation.image.features, ELR_VERSION: 1}
+    return replace(situation, image=replace(situation.image, features=features))
 
 
 def _check_downgrade(update: FeatureUpdateKey, current: int) -> None:

@@ -43,7 +43,7 @@ def _partition_breaks(image: ClusterImage, partition: PartitionRegistration, rul
         yield "the reassignment does not fit the replicas"
     if len(partition.directories) != len(partition.replicas):
         yield "not one directory for each replica"
-    if elr and (not rules.elr_enabled or len(isr) >= rules.effective_min_isr(partition.replicas)):
+    if elr and (not rules.elr_enabled or len(isr) >= min(rules.min_insync_replicas, len(replicas))):
         yield "an ELR though the ISR is large enough"
     if partition.leader_recovery_state and len(isr) > 1:
         yield "an ISR of several while the leader recovers"
