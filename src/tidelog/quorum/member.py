@@ -21,7 +21,7 @@ from tidelog.quorum.control_records import (
 from tidelog.quorum.election_messages import LeaderView
 from tidelog.quorum.election_state import QUORUM_STATE, ElectionState, write_election_state
 from tidelog.quorum.metadata_log import LogBatch, MetadataLog
-from tidelog.quorum.outbox import InFlight, Parked
+from tidelog.quorum.outbox import InFlight, Parked, PendingChange
 from tidelog.quorum.raft_config import RaftConfig
 from tidelog.quorum.roles import (
     Candidate,
@@ -75,6 +75,8 @@ class Member:
         # Fetches that wait for records or the high watermark, one per replica; and those that a newer one replaced.
         self.parked: dict[ReplicaKey, Parked] = {}
         self.overtaken: list[Parked] = []
+        # At most one change of the voters is under way.
+        self.pending_change: PendingChange | None = None
         # What an operator should read: unusual, and nothing that ends this member.
         self.notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self.shutting_down = False

@@ -35,6 +35,15 @@ class Parked:
     deadline_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class PendingChange:
+    """A change of the voters, answered once the record at `offset` is committed."""
+
+    parked: Parked
+    epoch: int
+    offset: int
+
+
 class Completed(NamedTuple):
     """The answer to a request that was parked."""
 

@@ -18,7 +18,8 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from tidelog.quorum import elections, following, leading, snapshot_transfer
+from tidelog.quorum import elections, following, leading, snapshot_transfer, voter_changes
+from tidelog.quorum.describe import handle_describe_quorum
 from tidelog.quorum.election_messages import Answer, answer_of
 from tidelog.quorum.errors import BatchTooLarge, NotLeader
 from tidelog.quorum.member import Endpoints, Member
@@ -29,17 +30,24 @@ from tidelog.quorum.recovery import load_election, load_voters
 from tidelog.quorum.replication_messages import FetchAnswer, SnapshotAnswer, fetch_answer_of, snapshot_answer_of
 from tidelog.quorum.roles import Follower, Leader, Resigned, Role
 from tidelog.quorum.snapshot_files import SnapshotId
+from tidelog.quorum.voter_changes import UpdateAnswer, update_answer_of
 from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.log_flush import FlushTask
 from tidelog.storage.ports import Disk
 from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.add_raft_voter import AddRaftVoterRequest
 from tidelog.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from tidelog.wire.messages.describe_quorum import DescribeQuorumRequest
 from tidelog.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from tidelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tidelog.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from tidelog.wire.messages.vote import VoteRequest, VoteResponse
 from tidelog.wire.records.plain import Record, encode_batch
+
+AnyAnswer = Answer | FetchAnswer | SnapshotAnswer | UpdateAnswer
 
 __all__ = ["Completed", "LoadedSnapshot", "Outbox", "Parked", "Raft", "RaftConfig", "Send"]
 
@@ -163,9 +171,14 @@ class Raft:
         while elections.advance(m, now_s):
             pass
         sends: list[Send] = []
-        poll_at_s = min(elections.next_deadline_s(m, now_s), leading.next_deadline_s(m))
+        poll_at_s = min(
+            elections.next_deadline_s(m, now_s), leading.next_deadline_s(m), voter_changes.next_deadline_s(m)
+        )
         for peer, due_s, request in chain(
-            elections.wanted(m, now_s), following.wanted(m, now_s), snapshot_transfer.wanted(m, now_s)
+            elections.wanted(m, now_s),
+            following.wanted(m, now_s),
+            snapshot_transfer.wanted(m, now_s),
+            voter_changes.wanted(m, now_s),
         ):
             ready_s = max(due_s, m.in_flight.ready_at(peer, type(request)))
             if ready_s <= now_s:
@@ -189,6 +202,10 @@ class Raft:
                 return leading.handle_fetch(m, source, request, now_s)
             case FetchSnapshotRequest():
                 return snapshot_transfer.handle_fetch_snapshot(m, request, now_s)
+            case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
+                return voter_changes.handle(m, source, request, now_s)
+            case DescribeQuorumRequest():
+                return handle_describe_quorum(m, request, now_s)
             case _:
                 raise TypeError(f"{type(request).__name__} is no request of the quorum")
 
@@ -209,7 +226,7 @@ class Raft:
         if m.role is before and answer.error not in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
             m.in_flight.back_off(peer, now_s)
 
-    def _on_answer(self, peer: int, request: Any, answer: Answer | FetchAnswer | SnapshotAnswer, now_s: float) -> None:
+    def _on_answer(self, peer: int, request: Any, answer: AnyAnswer, now_s: float) -> None:
         m = self._member
         match request, answer:
             case VoteRequest(), Answer():
@@ -222,6 +239,8 @@ class Raft:
                 following.on_fetch_response(m, peer, request, answer, now_s)
             case FetchSnapshotRequest(), SnapshotAnswer():
                 snapshot_transfer.on_snapshot_response(m, peer, request, answer, now_s)
+            case UpdateRaftVoterRequest(), UpdateAnswer():
+                voter_changes.on_update_response(m, answer)
             case _:
                 raise TypeError(f"{type(answer).__name__} answers no {type(request).__name__}")
 
@@ -233,7 +252,7 @@ class Raft:
 
     def completed_fetches(self, now_s: float) -> list[Completed]:
         """Parked requests whose time has come, with their answers; to be asked after every input and poll."""
-        return leading.completed(self._member, now_s)
+        return leading.completed(self._member, now_s) + voter_changes.completed(self._member, now_s)
 
     def take_notes(self) -> list[str]:
         """What an operator should read, since the last time."""
@@ -335,7 +354,7 @@ class Raft:
         self.log.close(now_ms)
 
 
-def _answer_of(response: Any) -> Answer | FetchAnswer | SnapshotAnswer | None:
+def _answer_of(response: Any) -> AnyAnswer | None:
     """None if the response is not about the metadata log, or refuses the request as a whole."""
     match response:
         case FetchResponse():
@@ -344,5 +363,7 @@ def _answer_of(response: Any) -> Answer | FetchAnswer | SnapshotAnswer | None:
             return snapshot_answer_of(response)
         case VoteResponse() | BeginQuorumEpochResponse() | EndQuorumEpochResponse():
             return answer_of(response)
+        case UpdateRaftVoterResponse():
+            return update_answer_of(response)
         case _:
             raise TypeError(f"{type(response).__name__} is no response of the quorum")

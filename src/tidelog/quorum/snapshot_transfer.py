@@ -106,8 +106,8 @@ def _install(m: Member, role: Follower, download: SnapshotDownload, now_s: float
         _give_up(role, download)
         m.in_flight.back_off(role.leader_id, now_s)
         return
-    role.download = None
     m.log.install_snapshot(snapshot, m.wall_ms(now_s))
+    role.download = None
     reader = m.log.open_snapshot(snapshot)
     if reader.head.voters is not None:
         m.history = VoterHistory(VotersAt(snapshot.end_offset - 1, reader.head.voters))

@@ -65,6 +65,14 @@ class VoterSet:
         voter = self.voters.get(key.id)
         return voter is not None and voter.key.matches(key)
 
+    def with_voter(self, voter: Voter) -> "VoterSet":
+        """Added, or in the place of the one with its id."""
+        others = (each for each in self.voters.values() if each.key.id != voter.key.id)
+        return VoterSet.of([*others, voter], self.kraft_version)
+
+    def without(self, node_id: int) -> "VoterSet":
+        return VoterSet.of((each for each in self.voters.values() if each.key.id != node_id), self.kraft_version)
+
     def to_record(self) -> VotersRecord:
         return VotersRecord(
             voters=[

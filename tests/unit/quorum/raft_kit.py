@@ -65,6 +65,9 @@ class World:
         self.cut: set[frozenset[int]] = set()
         self.sent: list[tuple[int, int, Any]] = []
         self._parked: dict[Parked, tuple[int, int, Any]] = {}
+        # Answers to whoever is no member, and endpoints that are not the first ones.
+        self.client_answers: dict[Parked, Any] = {}
+        self.moved: dict[int, tuple[tuple[str, str, int], ...]] = {}
         for node in nodes:
             self.disks[node] = MemoryDisk()
             self.disks[node].make_dirs(DIR)
@@ -83,10 +86,10 @@ class World:
             log_config=self.log_config,
             static_voters=None if self.voters.kraft_version else self.voters,
             rng=random.Random(self.seed * 1000 + node),
-            now_ms=1_000_000,
+            now_ms=self.now_ms,
             now_s=self.now_s,
             cluster_id="cluster",
-            endpoints=endpoints(node),
+            endpoints=self.moved.get(node, endpoints(node)),
             bootstrap=tuple(self.voters.ids),
         )
         return self.rafts[node]
@@ -124,13 +127,13 @@ class World:
         for _ in range(1000):
             sent, next_s = False, float("inf")
             for node in sorted(self.rafts):
-                sent |= self._act(node)
-            for node in sorted(self.rafts):
                 outbox = self.rafts[node].poll(self.now_s)
                 next_s = min(next_s, outbox.poll_at_s)
                 for send in outbox.sends:
                     sent = True
                     self._deliver(node, send.to, send.request)
+            for node in sorted(self.rafts):
+                sent |= self._act(node)
             if not sent:
                 return next_s
         raise AssertionError("it never ends")
@@ -185,6 +188,8 @@ class World:
         if done.parked in self._parked:
             source, to, request = self._parked.pop(done.parked)
             self._respond(source, to, request, done.response)
+        else:
+            self.client_answers[done.parked] = done.response
 
     def _respond(self, source: int, to: int, request: Any, response: Any) -> None:
         if source in self.rafts and frozenset((source, to)) not in self.cut:
