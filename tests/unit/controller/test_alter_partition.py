@@ -252,14 +252,12 @@ class TestRecovery:
         assert harness.partition().leader_recovery_state is LeaderRecoveryState.RECOVERING
         return harness
 
-    @pytest.mark.rule("C6")
     def test_the_isr_does_not_grow_while_the_leader_recovers(self) -> None:
         harness = self.recovering()
         assert alter(harness, [1, 2]).error_code == E.INVALID_REQUEST
         still = alter(harness, [1])
         assert (still.error_code, still.leader_recovery_state, harness.records) == (E.NONE, 1, [])
 
-    @pytest.mark.rule("C6")
     @pytest.mark.parametrize("isr", [[1], [1, 2]])
     def test_until_it_says_that_it_has_recovered(self, isr: list[int]) -> None:
         harness = self.recovering()
@@ -277,7 +275,6 @@ class TestReassignment:
         assert response.responses[0].partitions[0].error_code == E.NONE
 
     @pytest.mark.rule("C4")
-    @pytest.mark.rule("C8")
     def test_completing_one_that_takes_the_leader_away(self) -> None:
         harness = with_topic(1, 2, 3, others=(4, 5))
         self.reassign(harness, 4, 5)
@@ -291,7 +288,6 @@ class TestReassignment:
         assert isinstance(told, LeaderElected) and not told.unclean and told.leader == 4
 
     @pytest.mark.rule("C3")
-    @pytest.mark.rule("C8")
     def test_completing_one_that_keeps_the_leader(self) -> None:
         """The leader epoch grows although the leader stays: a replica has left."""
         harness = with_topic(1, 2, 3, others=(4,))

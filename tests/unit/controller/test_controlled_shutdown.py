@@ -1,6 +1,5 @@
 """Controlled shutdown: leadership moves first, and everybody knows before the broker stops (C9)."""
 
-import pytest
 from tests.unit.controller.harness import cluster, create_topic, state, with_topic
 
 from tidelog.controller.sessions import BrokerSessions
@@ -8,7 +7,6 @@ from tidelog.core.events import BrokerFenced, LeaderElected
 from tidelog.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 
 
-@pytest.mark.rule("C9")
 def test_leadership_moves_first() -> None:
     harness = with_topic(1, 2, 3)
     first = harness.heartbeat(1, want_shut_down=True)
@@ -20,7 +18,6 @@ def test_leadership_moves_first() -> None:
     assert isinstance(told, LeaderElected) and told.reason == "broker 1 shuts down"
 
 
-@pytest.mark.rule("C9")
 def test_it_stops_once_everybody_who_stays_knows() -> None:
     harness = with_topic(1, 2, 3)
     moved_at = harness.next_offset + 1
@@ -39,7 +36,6 @@ def test_it_stops_once_everybody_who_stays_knows() -> None:
     assert harness.register(1, incarnation=2).error_code == 0
 
 
-@pytest.mark.rule("C9")
 def test_who_also_goes_is_not_waited_for() -> None:
     harness = cluster(1, 2)
     create_topic(harness, "t", [[1], [2]])
@@ -49,7 +45,6 @@ def test_who_also_goes_is_not_waited_for() -> None:
     assert harness.heartbeat(2, want_shut_down=True, current_metadata_offset=0).should_shut_down
 
 
-@pytest.mark.rule("C9")
 def test_who_leads_nothing_stops_at_once() -> None:
     harness = with_topic(1, 2)
     answer = harness.heartbeat(2, want_shut_down=True)
@@ -57,7 +52,6 @@ def test_who_leads_nothing_stops_at_once() -> None:
     assert state(harness) == (1, (1,), (), (), 0)
 
 
-@pytest.mark.rule("C9")
 def test_what_cannot_be_moved_waits_for_its_return() -> None:
     """The only replica: nobody leads then, and the broker is eligible."""
     harness = with_topic(1)
@@ -69,7 +63,6 @@ def test_what_cannot_be_moved_waits_for_its_return() -> None:
     assert state(harness) == (1, (1,), (), (), 2)
 
 
-@pytest.mark.rule("C9")
 def test_nobody_makes_it_a_leader_again() -> None:
     harness = with_topic(1, 2)
     harness.heartbeat(1, want_shut_down=True)
@@ -77,7 +70,6 @@ def test_nobody_makes_it_a_leader_again() -> None:
     assert state(harness)[0] == -1
 
 
-@pytest.mark.rule("C9")
 def test_a_fenced_broker_may_stop_at_once() -> None:
     harness = with_topic(1, 2)
     harness.fence(1)
@@ -85,7 +77,6 @@ def test_a_fenced_broker_may_stop_at_once() -> None:
     assert answer.should_shut_down and harness.records == []
 
 
-@pytest.mark.rule("C9")
 def test_a_broker_in_a_hurry() -> None:
     harness = with_topic(1, 2)
     answer = harness.heartbeat(1, want_shut_down=True, want_fence=True)
@@ -93,7 +84,6 @@ def test_a_broker_in_a_hurry() -> None:
     assert state(harness)[0] == 2
 
 
-@pytest.mark.rule("C9")
 def test_a_new_controller_waits_for_all_that_is_decided_by_then() -> None:
     harness = with_topic(1, 2)
     harness.heartbeat(1, want_shut_down=True)

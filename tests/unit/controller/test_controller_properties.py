@@ -371,7 +371,6 @@ class ControllerMachine(RuleBasedStateMachine):
 @pytest.mark.rule("C3")
 @pytest.mark.rule("C4")
 @pytest.mark.rule("C5")
-@pytest.mark.rule("C8")
 def test_any_sequence() -> None:
     run_state_machine_as_test(ControllerMachine, settings=settings(stateful_step_count=50))
 

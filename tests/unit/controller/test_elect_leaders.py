@@ -109,7 +109,6 @@ class TestPreferred:
 
 
 class TestUnclean:
-    @pytest.mark.rule("C6")
     @pytest.mark.rule("C7")
     def test_anybody_leads_though_the_config_forbids_it(self) -> None:
         harness = with_topic(1, 2)

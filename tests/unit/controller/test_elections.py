@@ -64,7 +64,6 @@ def test_without_elr_only_the_isr_counts() -> None:
 
 
 class TestUnclean:
-    @pytest.mark.rule("C6")
     def test_it_marks_the_partition_and_tells_what_is_known(self) -> None:
         harness = with_topic(1, 2, 3, min_insync_replicas="2")
         enable_unclean(harness, "topic", "t")
@@ -82,7 +81,6 @@ class TestUnclean:
             "last known leader not known, leader epoch 0"
         )
 
-    @pytest.mark.rule("C6")
     @pytest.mark.parametrize("scope", ["topic", "cluster", "file"])
     def test_it_is_allowed_by_topic_or_by_broker_config(self, scope: str) -> None:
         harness = with_topic(1, 2, unclean_leader_election_enable=str(scope == "file").lower())
@@ -93,7 +91,6 @@ class TestUnclean:
         harness.fence(1)
         assert state(harness)[:3] == (2, (2,), ())
 
-    @pytest.mark.rule("C6")
     def test_by_default_nobody_leads_rather(self) -> None:
         harness = with_topic(1, 2)
         harness.fence(2)
@@ -101,7 +98,6 @@ class TestUnclean:
         harness.fence(1)
         assert state(harness) == (-1, (), (1,), (1,), 1)
 
-    @pytest.mark.rule("C6")
     def test_the_timer_finds_what_a_changed_config_allows(self) -> None:
         harness = with_topic(1, 2)
         create_topic(harness, "other", [[1, 2]])

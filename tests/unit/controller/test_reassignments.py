@@ -38,7 +38,6 @@ def shape(harness: Harness) -> tuple[Any, ...]:
 
 
 class TestMoving:
-    @pytest.mark.rule("C8")
     def test_from_one_broker_to_another(self) -> None:
         harness = with_topic(1, 2, others=(3,))
         assert reassign(harness, [3, 2]).error_code == E.NONE
@@ -55,7 +54,6 @@ class TestMoving:
         assert alter(harness, [1, 2, 3]).error_code == E.NEW_LEADER_ELECTED
         assert shape(harness) == ((3, 2), (), (), (2, 3), 3, 1)
 
-    @pytest.mark.rule("C8")
     @pytest.mark.parametrize(
         ("replicas", "expected"),
         [
@@ -71,7 +69,6 @@ class TestMoving:
         assert reassign(harness, replicas).error_code == E.NONE
         assert shape(harness) == expected
 
-    @pytest.mark.rule("C8")
     def test_it_waits_for_every_target(self) -> None:
         """Only catching up adds to the ISR, and nobody leaves before the last one has."""
         harness = with_topic(1, 2, 3, others=(4, 5), min_insync_replicas="2")
@@ -87,7 +84,6 @@ class TestMoving:
         assert alter(harness, [1, 2, 3, 4]).error_code == E.NEW_LEADER_ELECTED
         assert shape(harness) == ((2, 4), (), (), (2, 4), 2, 1)
 
-    @pytest.mark.rule("C8")
     def test_the_directory_of_a_new_replica_is_for_its_broker_to_choose(self) -> None:
         harness = with_topic(1)
         harness.register(2, directories=2)
@@ -95,7 +91,6 @@ class TestMoving:
         reassign(harness, [1, 2])
         assert harness.partition().directories == (directory_id(1), DIR_UNASSIGNED)
 
-    @pytest.mark.rule("C8")
     @pytest.mark.parametrize(
         ("second", "expected"),
         [
@@ -114,7 +109,6 @@ class TestMoving:
 
 
 class TestRefusals:
-    @pytest.mark.rule("C8")
     @pytest.mark.parametrize(
         ("replicas", "where", "code"),
         [
@@ -135,7 +129,6 @@ class TestRefusals:
         assert (result.error_code, bool(result.error_message)) == (code, code is not E.NONE)
         assert bool(harness.records) == (code is E.NONE)
 
-    @pytest.mark.rule("C8")
     def test_the_factor_is_compared_with_where_it_is_going(self) -> None:
         harness = with_topic(1, 2, 3, others=(4,))
         reassign(harness, [1, 4])
@@ -163,7 +156,6 @@ class TestRefusals:
 
 
 class TestCancelling:
-    @pytest.mark.rule("C8")
     def test_back_to_what_was(self) -> None:
         harness = with_topic(1, 2, 3, others=(4, 5))
         reassign(harness, [4, 5])
@@ -171,7 +163,6 @@ class TestCancelling:
         assert reassign(harness, None).error_code == E.NONE
         assert shape(harness) == ((1, 2, 3), (), (), (1, 2, 3), 1, 1)
 
-    @pytest.mark.rule("C8")
     def test_never_below_the_minimum_by_itself(self) -> None:
         """The replicas that were added hold what was acknowledged since; two of three would go."""
         harness = with_topic(1, 2, 3, others=(4, 5), min_insync_replicas="2")
@@ -182,7 +173,6 @@ class TestCancelling:
         assert reassign(harness, None).error_code == E.INVALID_REPLICA_ASSIGNMENT
         assert harness.records == []
 
-    @pytest.mark.rule("C8")
     def test_where_it_was_below_before_it_may(self) -> None:
         harness = with_topic(1, 2, 3, others=(4,), min_insync_replicas="2")
         reassign(harness, [4, 2, 3])
@@ -192,8 +182,6 @@ class TestCancelling:
         assert shape(harness)[:4] == ((2, 3, 1), (), (), (1,))
         assert harness.partition().elr == (3,)
 
-    @pytest.mark.rule("C6")
-    @pytest.mark.rule("C8")
     def test_the_last_complete_copy_goes_only_where_unclean_elections_are_allowed(self) -> None:
         for allowed in (False, True):
             harness = with_topic(1, others=(2, 3), unclean_leader_election_enable=str(allowed).lower())
@@ -219,7 +207,6 @@ class TestListing:
             for each in topic.partitions
         ]
 
-    @pytest.mark.rule("C8")
     def test_what_is_under_way(self) -> None:
         harness = cluster(1, 2)
         create_topic(harness, "a", [[1], [1]])
