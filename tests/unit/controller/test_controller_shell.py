@@ -20,6 +20,7 @@ from tidelog.metadata.image import ClusterImage
 from tidelog.metadata.records import RemoveTopicRecord, frame
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.formatting import format_metadata_dir
+from tidelog.sim import loop
 from tidelog.storage.memory import MemoryDisk
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ErrorCode
@@ -422,4 +423,4 @@ def test_the_same_seed_gives_the_same_log() -> None:
         await shell.stop()
         return world.disk.read_bytes(SEGMENT)
 
-    assert asyncio.run(once()) == asyncio.run(once())
+    assert loop.run(once()) == loop.run(once())
