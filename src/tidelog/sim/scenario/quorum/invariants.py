@@ -148,22 +148,16 @@ class MajorityHoldsCommitted(Invariant):
     statement = "what is committed is on stable storage at a majority of the voters in force when it was committed"
 
     def __init__(self) -> None:
-        self._voters: tuple[int, ...] = ()
         self._end = 0
+        self._voters: tuple[int, ...] = ()
         self._promises = -1
-        self._marks: dict[tuple[int, int], int] = {}
 
     def check(self, cluster: Cluster, touched: Sequence[Member]) -> None:
         for member in touched:
-            raft = member.raft
-            if raft is None or not raft.is_leader:
-                continue
-            key = (member.id, raft.epoch)
-            if raft.high_watermark > self._marks.get(key, -1):
-                self._marks[key] = raft.high_watermark
-                if raft.high_watermark >= self._end:
-                    self._end, self._voters = raft.high_watermark, member.voter_ids
-                    self._promises = -1
+            # Only a leader commits. What it knew to be committed when it was elected others have committed before.
+            if member.raft is not None and member.raft.is_leader and member.raft.high_watermark > self._end:
+                self._end, self._voters = member.raft.high_watermark, member.voter_ids
+                self._promises = -1
         if self._promises == (promises := sum(member.disk.promises for member in cluster.members.values())):
             return
         self._promises = promises
