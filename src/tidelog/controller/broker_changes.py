@@ -25,7 +25,7 @@ def _without(situation: Situation, broker_id: int, concerned: Callable[[Partitio
     drafts = PartitionDrafts(situation, gone=[broker_id])
     for topic in situation.image.topics_by_id.values():
         for index, partition in topic.partitions.items():
-            if broker_id in partition.replicas and concerned(partition):
+            if broker_id in partition.isr and concerned(partition):
                 isr = tuple(each for each in partition.isr if each != broker_id)
                 drafts.change(topic, index, Target(isr=isr, election=drafts.rules(topic).election))
     return drafts.changes
@@ -40,7 +40,7 @@ def restarted(situation: Situation, broker_id: int, *, clean: bool, log_dirs: Co
     drafts = PartitionDrafts(situation, gone=[broker_id])
     for topic in situation.image.topics_by_id.values():
         for index, partition in topic.partitions.items():
-            if broker_id not in partition.replicas:
+            if broker_id not in partition.isr and broker_id not in partition.elr:
                 continue
             directory = partition.directory_of(broker_id)
             complete = clean and (directory in log_dirs or directory in RESERVED_UUIDS)

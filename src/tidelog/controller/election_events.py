@@ -5,16 +5,17 @@ from collections.abc import Iterable
 from tidelog.controller.partition_drafts import Change
 from tidelog.core.events import Event, LeaderElected
 from tidelog.metadata.image import PartitionRegistration
-from tidelog.metadata.partition_change import merge_change
+from tidelog.metadata.records import LEADER_UNCHANGED
 
 
 def election_events(changes: Iterable[Change], reason: str) -> list[Event]:
     """One line for every partition whose leader changes."""
     events: list[Event] = []
     for each in changes:
-        before, after = each.before, merge_change(each.before, each.record)
-        if after.leader == before.leader:
+        before = each.before
+        if each.record.leader in (LEADER_UNCHANGED, before.leader):
             continue
+        after = each.after
         events.append(
             LeaderElected(
                 topic=each.topic.name,

@@ -24,6 +24,10 @@ class Change:
     record: PartitionChangeRecord
     unclean: bool
 
+    @property
+    def after(self) -> PartitionRegistration:
+        return merge_change(self.before, self.record)
+
 
 class PartitionDrafts:
     """A broker may lead if it is active and its directory is online. By this decision `gone` brokers no longer are,
@@ -37,7 +41,7 @@ class PartitionDrafts:
         self._rules: dict[UUID, PartitionRules] = {}
         self._gone = frozenset(gone)
         self._returning = returning
-        self._drafts: dict[tuple[UUID, int], PartitionRegistration] = {}
+        self._changed: dict[tuple[UUID, int], Change] = {}
         self.changes: list[Change] = []
 
     @property
@@ -52,7 +56,8 @@ class PartitionDrafts:
 
     def partition(self, topic: TopicImage, index: int) -> PartitionRegistration | None:
         """As this decision leaves it so far."""
-        return self._drafts.get((topic.topic_id, index)) or topic.partitions.get(index)
+        changed = self._changed.get((topic.topic_id, index))
+        return topic.partitions.get(index) if changed is None else changed.after
 
     def change(self, topic: TopicImage, index: int, target: Target) -> Change | None:
         """Makes it so; None if it is so already."""
@@ -62,8 +67,8 @@ class PartitionDrafts:
         changed = change(topic.topic_id, index, before, target, acceptable, self.rules(topic))
         if changed is None:
             return None
-        self._drafts[topic.topic_id, index] = merge_change(before, changed.record)
         made = Change(topic=topic, index=index, before=before, record=changed.record, unclean=changed.unclean)
+        self._changed[topic.topic_id, index] = made
         self.changes.append(made)
         return made
 

@@ -67,12 +67,14 @@ def change(
         leader=partition.leader, replicas=replicas, isr=isr, elr=elr, last_known_elr=partition.last_known_elr
     )
     elected = elect(candidates, target.election, acceptable, elr_enabled=rules.elr_enabled)
-    # Of before an unclean election nothing is known to be complete any more.
-    elr = () if elected.unclean else _new_elr(partition, target, replicas, elected.isr, rules)
-    known = dict(zip(partition.replicas, partition.directories, strict=False)) | dict(target.directories)
+    if elected.unclean:
+        # Of before nothing is known to be complete any more.
+        elr = ()
+    elif elected.isr != isr:
+        elr = _new_elr(partition, target, replicas, elected.isr, rules)
     after = partition._replace(
         replicas=replicas,
-        directories=tuple(known.get(replica, DIR_UNASSIGNED) for replica in replicas),
+        directories=_new_directories(partition, target, replicas),
         isr=elected.isr,
         elr=elr,
         last_known_elr=_new_last_known(partition, elected, rules),
@@ -103,6 +105,13 @@ def _completed(wanted: _Assignment) -> _Assignment:
         return wanted
     isr = tuple(replica for replica in wanted.isr if replica not in wanted.removing)
     return _Assignment(targets, (), (), isr)
+
+
+def _new_directories(partition: PartitionRegistration, target: Target, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
+    if replicas == partition.replicas and not target.directories:
+        return partition.directories
+    known = dict(zip(partition.replicas, partition.directories, strict=False)) | dict(target.directories)
+    return tuple(known.get(replica, DIR_UNASSIGNED) for replica in replicas)
 
 
 def _new_elr(
