@@ -44,7 +44,7 @@ async def start_controller(
         metadata_dir,
         node_id=config.node_id,
         directory_id=directory_id,
-        config=RaftConfig(),
+        config=raft_config(config),
         log_config=log_config(config),
         static_voters=static_voters(config),
         rng=rng,
@@ -71,6 +71,20 @@ def log_config(config: NodeConfig) -> MetadataLogConfig:
         max_batch_bytes=config.internal_metadata_max_batch_size_in_bytes,
         max_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
         max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+    )
+
+
+def raft_config(config: NodeConfig) -> RaftConfig:
+    """The keys of the quorum."""
+    return RaftConfig(
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
+        fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
+        listener_name=config.controller_listener_names[0],
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
 
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.quorum.voters import ReplicaKey, Voter
@@ -10,9 +11,9 @@ from tidelog.wire.messages import begin_quorum_epoch as begin
 from tidelog.wire.messages import end_quorum_epoch as end
 from tidelog.wire.messages import vote
 
-ElectionRequest = vote.VoteRequest | begin.BeginQuorumEpochRequest | end.EndQuorumEpochRequest
 ElectionResponse = vote.VoteResponse | begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse
-ElectionPartition = vote.PartitionData | begin.PartitionData | end.PartitionData
+
+_KNOWN_ERRORS: Final = frozenset(int(each) for each in ErrorCode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +108,38 @@ def _endpoints(view: LeaderView) -> list[tuple[int, str, int]]:
     return [] if view.endpoint is None else [(view.leader_id, *view.endpoint)]
 
 
+class _Indexed(Protocol):
+    partition_index: int
+
+
+P = TypeVar("P", bound=_Indexed)
+
+
+def _only_ours(topics: Sequence[tuple[str, list[P]]]) -> P | None:
+    if len(topics) != 1 or topics[0][0] != METADATA_TOPIC or len(topics[0][1]) != 1:
+        return None
+    partition = topics[0][1][0]
+    return partition if partition.partition_index == 0 else None
+
+
 def vote_of(request: vote.VoteRequest) -> vote.PartitionData | None:
     """The partition of a request, None if that is not the metadata log alone."""
-    if len(request.topics) != 1 or request.topics[0].topic_name != METADATA_TOPIC:
-        return None
-    partitions = request.topics[0].partitions
-    return partitions[0] if len(partitions) == 1 and partitions[0].partition_index == 0 else None
+    return _only_ours([(topic.topic_name, topic.partitions) for topic in request.topics])
 
 
 def begin_of(request: begin.BeginQuorumEpochRequest) -> begin.PartitionData | None:
     """As `vote_of`."""
-    if len(request.topics) != 1 or request.topics[0].topic_name != METADATA_TOPIC:
-        return None
-    partitions = request.topics[0].partitions
-    return partitions[0] if len(partitions) == 1 and partitions[0].partition_index == 0 else None
+    return _only_ours([(topic.topic_name, topic.partitions) for topic in request.topics])
 
 
 def end_of(request: end.EndQuorumEpochRequest) -> end.PartitionData | None:
     """As `vote_of`."""
-    if len(request.topics) != 1 or request.topics[0].topic_name != METADATA_TOPIC:
-        return None
-    partitions = request.topics[0].partitions
-    return partitions[0] if len(partitions) == 1 and partitions[0].partition_index == 0 else None
+    return _only_ours([(topic.topic_name, topic.partitions) for topic in request.topics])
+
+
+def error_of(code: int) -> ErrorCode:
+    """A peer may be newer, and its errors unknown here; they are errors all the same."""
+    return ErrorCode(code) if code in _KNOWN_ERRORS else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +160,7 @@ def answer_of(response: ElectionResponse) -> Answer | None:
         ((each.host, each.port) for each in response.node_endpoints if each.node_id == partition.leader_id), None
     )
     return Answer(
-        ErrorCode(partition.error_code),
+        error_of(partition.error_code),
         LeaderView(partition.leader_id, partition.leader_epoch, endpoint),
         isinstance(partition, vote.ResponsePartitionData) and partition.vote_granted,
     )

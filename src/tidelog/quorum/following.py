@@ -23,7 +23,7 @@ def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, FetchRequest]]
     match m.role:
         case Follower() if m.role.download is None:
             yield m.role.leader_id, now_s, _fetch(m, m.config.fetch_max_wait_ms)
-            if not m.is_voter and m.role.fetch_deadline_s <= now_s:
+            if not m.may_stand and m.role.fetch_deadline_s <= now_s:
                 # An observer calls no election; the others will tell it what became of the leader.
                 yield from ((peer, now_s, _fetch(m, 0)) for peer in m.peers() if peer != m.role.leader_id)
         case Unattached() if not m.is_voter:
@@ -140,4 +140,4 @@ def on_refused(m: Member, peer: int, now_s: float) -> None:
     if isinstance(role, Follower) and role.leader_id == peer != NO_LEADER:
         role.has_fetched = False
         wait_s = m.backoff_s() if m.failed_elections else m.rng.uniform(0, m.config.refused_wait_ms / 1000)
-        role.fetch_deadline_s = min(role.fetch_deadline_s, now_s + (wait_s if m.is_voter else 0))
+        role.fetch_deadline_s = min(role.fetch_deadline_s, now_s + (wait_s if m.may_stand else 0))

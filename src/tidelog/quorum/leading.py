@@ -9,7 +9,7 @@ from tidelog.quorum.replication_messages import NOT_TOLD, FetchAnswer
 from tidelog.quorum.roles import Leader
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.quorum.voters import ReplicaKey
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse
 
 
@@ -41,7 +41,8 @@ def handle_fetch(m: Member, source: int, request: FetchRequest, now_s: float) ->
         if replica.id >= 0:
             _on_fetch(m, m.role, replica, asked.fetch_offset, now_s)
         answer = _records(m, m.role, request, asked)
-        if replica.id >= 0 and request.max_wait_ms > 0 and not answer.records and not _has_news(m.role, replica, asked):
+        waits = replica.id >= 0 and request.max_wait_ms > 0 and not answer.error and not answer.records
+        if waits and not _has_news(m.role, replica, asked):
             return _park(m, replica, Parked(source, request, now_s + request.max_wait_ms / 1000))
         if replica.id >= 0:
             m.role.progress(replica).told_high_watermark = m.role.high_watermark
@@ -88,12 +89,16 @@ def _records(m: Member, role: Leader, request: FetchRequest, asked: FetchPartiti
     max_bytes = min(request.max_bytes, asked.partition_max_bytes, m.config.fetch_max_bytes)
     # Beyond what is durable here: it counts where it is durable, and this leader is one of many.
     end = m.log.log_end_offset
-    found = m.log.log.read(asked.fetch_offset, max_bytes, upper_bound=end, min_one=True)
+    try:
+        records = m.log.log.read(asked.fetch_offset, max_bytes, upper_bound=end, min_one=True).read()
+    except ApiError as error:
+        m.notes.append(f"the metadata log cannot be read at offset {asked.fetch_offset}: {error}")
+        return FetchAnswer(error=error.code, view=m.view())
     return FetchAnswer(
         view=m.view(),
         high_watermark=role.high_watermark,
         log_start_offset=m.log.log_start_offset,
-        records=found.read(),
+        records=records,
     )
 
 

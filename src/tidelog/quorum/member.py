@@ -97,12 +97,12 @@ class Member:
     def _first_role(self, now_s: float) -> Role:
         """A voter finds out within moments whether there is a leader (Q5); an observer asks until it knows."""
         wait_s = self.rng.uniform(0, self.config.start_wait_ms / 1000)
-        soon = now_s + (0 if self.voters.is_only_voter(self.key) else wait_s) if self.is_voter else inf
+        soon = now_s + (0 if self.voters.is_only_voter(self.key) else wait_s) if self.may_stand else inf
         epoch, leader_id = self.election.epoch, self.election.leader_id
         if leader_id == self.key.id:
             # Never leader again in this epoch: bytes that were lost would be written anew under the same offsets.
             others = {each for each in self.voters.ids if each != leader_id}
-            return Resigned(epoch, soon if self.is_voter else now_s, unacknowledged=others)
+            return Resigned(epoch, soon if self.may_stand else now_s, unacknowledged=others)
         if leader_id != NO_LEADER:
             return Follower(epoch, leader_id, fetch_deadline_s=min(soon, now_s + self.config.fetch_timeout_s))
         return Unattached(epoch, soon, to_ask=set(self.peers()) if self.is_voter else set())
@@ -125,6 +125,15 @@ class Member:
     @property
     def is_voter(self) -> bool:
         return self.voters.is_voter(self.key)
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether it may seek election: a voter, or one whose removal is not known to be committed.
+
+        A leader may have written its own removal and nobody else have it: then only this log can be elected, by the
+        votes of those who stay.
+        """
+        return self.is_voter or any(each.is_voter(self.key) for each in self.history.since(self.high_watermark))
 
     @property
     def durable_end_offset(self) -> int:
@@ -157,7 +166,7 @@ class Member:
 
     def election_deadline_s(self, now_s: float) -> float:
         timeout_ms = self.config.election_timeout_ms
-        return now_s + self.rng.uniform(timeout_ms, 2 * timeout_ms) / 1000 if self.is_voter else inf
+        return now_s + self.rng.uniform(timeout_ms, 2 * timeout_ms) / 1000 if self.may_stand else inf
 
     def backoff_s(self) -> float:
         """After a lost election: random, so that two do not meet again, and longer each time."""
@@ -201,7 +210,7 @@ class Member:
 
     def _kept_deadline_s(self, now_s: float) -> float:
         """Somebody else's newer epoch does not make an election wait longer that was about to start."""
-        if self.is_voter and isinstance(self.role, Unattached | Prospective | Candidate):
+        if self.may_stand and isinstance(self.role, Unattached | Prospective | Candidate):
             return self.role.election_deadline_s
         return self.election_deadline_s(now_s)
 
@@ -211,16 +220,20 @@ class Member:
         self._become(Unattached(self.epoch, self.election_deadline_s(now_s)), election)
 
     def become_prospective(self, now_s: float) -> None:
-        assert self.is_voter, f"{self.key} is no voter of {self.voters}"
+        assert self.may_stand, f"{self.key} is no voter of {self.voters}"
         deadline_s = self.election_deadline_s(now_s)
-        role = Prospective(self.epoch, self.voters, {self.key.id}, election_deadline_s=deadline_s)
+        role = Prospective(self.epoch, self.voters, self._own_vote(), election_deadline_s=deadline_s)
         self._become(role, self.election)
 
     def become_candidate(self, now_s: float) -> None:
         assert isinstance(self.role, Prospective) and self.role.is_won, self.role
         epoch = self.epoch + 1
-        role = Candidate(epoch, self.voters, {self.key.id}, election_deadline_s=self.election_deadline_s(now_s))
+        role = Candidate(epoch, self.voters, self._own_vote(), election_deadline_s=self.election_deadline_s(now_s))
         self._become(role, ElectionState(epoch, voted=self.key))
+
+    def _own_vote(self) -> set[int]:
+        """It counts for a voter only."""
+        return {self.key.id} if self.is_voter else set()
 
     def become_leader(self, now_s: float) -> None:
         """Opens the epoch in the log: with its first record everything older is committed (Q4)."""

@@ -18,7 +18,15 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from tidelog.quorum import elections, following, leading, snapshot_transfer, voter_changes
+from tidelog.quorum import (
+    elections,
+    following,
+    leading,
+    quorum_epochs,
+    snapshot_transfer,
+    voter_changes,
+    votes,
+)
 from tidelog.quorum.describe import handle_describe_quorum
 from tidelog.quorum.election_messages import Answer, answer_of
 from tidelog.quorum.errors import BatchTooLarge, NotLeader
@@ -28,7 +36,7 @@ from tidelog.quorum.outbox import Completed, Outbox, Parked, Send
 from tidelog.quorum.raft_config import RaftConfig
 from tidelog.quorum.recovery import load_election, load_voters
 from tidelog.quorum.replication_messages import FetchAnswer, SnapshotAnswer, fetch_answer_of, snapshot_answer_of
-from tidelog.quorum.roles import Follower, Leader, Resigned, Role
+from tidelog.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.quorum.voter_changes import UpdateAnswer, update_answer_of
 from tidelog.quorum.voters import ReplicaKey, VoterSet
@@ -175,7 +183,8 @@ class Raft:
             elections.next_deadline_s(m, now_s), leading.next_deadline_s(m), voter_changes.next_deadline_s(m)
         )
         for peer, due_s, request in chain(
-            elections.wanted(m, now_s),
+            votes.wanted(m, now_s),
+            quorum_epochs.wanted(m, now_s),
             following.wanted(m, now_s),
             snapshot_transfer.wanted(m, now_s),
             voter_changes.wanted(m, now_s),
@@ -193,11 +202,11 @@ class Raft:
         m = self._member
         match request:
             case VoteRequest():
-                return elections.handle_vote(m, request, now_s)
+                return votes.handle_vote(m, request, now_s)
             case BeginQuorumEpochRequest():
-                return elections.handle_begin_epoch(m, request, now_s)
+                return quorum_epochs.handle_begin_epoch(m, request, now_s)
             case EndQuorumEpochRequest():
-                return elections.handle_end_epoch(m, request, now_s)
+                return quorum_epochs.handle_end_epoch(m, request, now_s)
             case FetchRequest():
                 return leading.handle_fetch(m, source, request, now_s)
             case FetchSnapshotRequest():
@@ -230,11 +239,11 @@ class Raft:
         m = self._member
         match request, answer:
             case VoteRequest(), Answer():
-                elections.on_vote_response(m, peer, request, answer)
+                votes.on_vote_response(m, peer, request, answer)
             case BeginQuorumEpochRequest(), Answer():
-                elections.on_begin_response(m, peer, request, answer, now_s)
+                quorum_epochs.on_begin_response(m, peer, request, answer, now_s)
             case EndQuorumEpochRequest(), Answer():
-                elections.on_end_response(m, peer, answer)
+                quorum_epochs.on_end_response(m, peer, answer)
             case FetchRequest(), FetchAnswer():
                 following.on_fetch_response(m, peer, request, answer, now_s)
             case FetchSnapshotRequest(), SnapshotAnswer():
@@ -270,6 +279,22 @@ class Raft:
         role = self._member.role
         resigning = isinstance(role, Leader) or (isinstance(role, Resigned) and bool(role.unacknowledged))
         return self._member.shutting_down and not resigning
+
+    def check_invariants(self) -> None:
+        """What holds between any two inputs; for simulations and tests to call after each."""
+        m = self._member
+        assert m.role.epoch == m.election.epoch >= m.log.latest_epoch, (m.role, m.election, m.log.latest_epoch)
+        assert m.durable_end_offset <= m.log.log_end_offset, (m.durable_end_offset, m.log.log_end_offset)
+        assert m.high_watermark <= m.log.log_end_offset, (m.high_watermark, m.log.log_end_offset)
+        assert m.history.latest_offset < m.log.log_end_offset, (m.history.latest_offset, m.log.log_end_offset)
+        if isinstance(m.role, Leader):
+            assert m.leader_id == m.key.id and m.role.voters == m.voters, (m.election, m.role)
+            assert m.role.high_watermark <= m.high_watermark, (m.role, m.high_watermark)
+            assert m.role.high_watermark == -1 or m.role.high_watermark > m.role.epoch_start_offset, m.role
+        elif isinstance(m.role, Follower):
+            assert m.leader_id == m.role.leader_id != m.key.id, (m.election, m.role)
+        elif isinstance(m.role, Prospective | Candidate):
+            assert m.may_stand, (m.role, m.voters)
 
     # --- the leader's appends ---
 

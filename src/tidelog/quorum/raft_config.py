@@ -14,7 +14,8 @@ class RaftConfig:
     retry_backoff_ms: int = 20
     # How long the leader may keep a fetch that finds nothing new.
     fetch_max_wait_ms: int = 500
-    fetch_max_bytes: int = 8 << 20
+    fetch_max_bytes: int = 1 << 20
+    fetch_snapshot_max_bytes: int = 1 << 20
     # A follower whose leader refuses connections, and a voter that starts, ask for pre-votes within these (Q5).
     refused_wait_ms: int = 100
     start_wait_ms: int = 150

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.core.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from tidelog.quorum.election_messages import LeaderView
+from tidelog.quorum.election_messages import LeaderView, error_of
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.buffers import Buffer
@@ -111,7 +111,7 @@ def fetch_answer_of(response: fetch.FetchResponse) -> FetchAnswer | None:
         ((each.host, each.port) for each in response.node_endpoints if each.node_id == leader.leader_id), None
     )
     return FetchAnswer(
-        error=ErrorCode(partition.error_code),
+        error=error_of(partition.error_code),
         view=LeaderView(leader.leader_id, leader.leader_epoch, endpoint),
         high_watermark=partition.high_watermark,
         log_start_offset=partition.log_start_offset,
@@ -183,7 +183,7 @@ def snapshot_answer_of(response: snap.FetchSnapshotResponse) -> SnapshotAnswer |
     partition = response.topics[0].partitions[0]
     leader = partition.current_leader
     return SnapshotAnswer(
-        error=ErrorCode(partition.error_code),
+        error=error_of(partition.error_code),
         view=LeaderView(leader.leader_id, leader.leader_epoch),
         snapshot=SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
         size=partition.size,

@@ -24,13 +24,13 @@
     Follower     Unattached   newer   a newer epoch is seen
     Follower     Prospective  same    nothing was fetched in time, the leader refuses connections or resigned
     Follower     Follower     newer   a newer leader is found
-    Resigned     Prospective  same    its wait is over, and it is a voter
-    Resigned     Unattached   newer   a newer epoch is seen, or its wait is over and it is no voter any more
+    Resigned     Prospective  same    its wait is over, and it may still be elected
+    Resigned     Unattached   newer   a newer epoch is seen, or its wait is over and it is no voter
     Resigned     Follower     newer   a newer leader is found
 
 An epoch never goes back. A member that is not among the voters is an observer (Q7): Unattached or Follower, and never
-on its way to an election; only a leader that removed itself is Leader or Resigned without a vote, until that is
-committed.
+on its way to an election. Only one whose removal is not known to be committed still takes part, without a vote of its
+own.
 """
 
 from dataclasses import dataclass, field

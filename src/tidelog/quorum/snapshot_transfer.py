@@ -30,7 +30,7 @@ def handle_fetch_snapshot(m: Member, request: FetchSnapshotRequest, now_s: float
         return messages.snapshot_response(SnapshotAnswer(error=error, view=m.view()))
     assert isinstance(m.role, Leader)
     snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-    max_bytes = max(0, min(request.max_bytes, m.config.fetch_max_bytes))
+    max_bytes = max(0, min(request.max_bytes, m.config.fetch_snapshot_max_bytes))
     # The one of formatting tells this node who votes, and nobody else.
     found = m.log.read_snapshot(snapshot, max(0, asked.position), max_bytes) if snapshot.end_offset else None
     if found is None:
@@ -58,7 +58,7 @@ def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, FetchSnapshotR
             epoch=m.epoch,
             snapshot=m.role.download.snapshot,
             position=m.role.download.position,
-            max_bytes=m.config.fetch_max_bytes,
+            max_bytes=m.config.fetch_snapshot_max_bytes,
         )
         yield m.role.leader_id, now_s, request
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tidelog.core.ids import ZERO_UUID
-from tidelog.quorum.election_messages import LeaderView
+from tidelog.quorum.election_messages import LeaderView, error_of
 from tidelog.quorum.leading import leader_error
 from tidelog.quorum.member import Endpoints, Member
 from tidelog.quorum.outbox import Completed, Parked, PendingChange
@@ -196,7 +196,7 @@ class UpdateAnswer:
 def update_answer_of(response: UpdateRaftVoterResponse) -> UpdateAnswer:
     leader = response.current_leader
     endpoint = (leader.host, leader.port) if leader.host else None
-    return UpdateAnswer(ErrorCode(response.error_code), LeaderView(leader.leader_id, leader.leader_epoch, endpoint))
+    return UpdateAnswer(error_of(response.error_code), LeaderView(leader.leader_id, leader.leader_epoch, endpoint))
 
 
 def on_update_response(m: Member, answer: UpdateAnswer) -> None:

@@ -39,6 +39,10 @@ class VoterHistory:
         entries = self._entries
         return next((each.voters for each in reversed(entries) if each.offset < end_offset), entries[0].voters)
 
+    def since(self, end_offset: int) -> list[VoterSet]:
+        """Those in force for a log that ends at `end_offset`, and all after them."""
+        return [self.at(end_offset), *(each.voters for each in self._entries if each.offset >= end_offset)]
+
     def forget_before(self, end_offset: int) -> None:
         """Nobody asks for an older end any more: a snapshot stands there."""
         while len(self._entries) > 1 and self._entries[1].offset < end_offset:

@@ -134,6 +134,8 @@ class World:
                     self._deliver(node, send.to, send.request)
             for node in sorted(self.rafts):
                 sent |= self._act(node)
+            for raft in self.rafts.values():
+                raft.check_invariants()
             if not sent:
                 return next_s
         raise AssertionError("it never ends")

@@ -17,7 +17,7 @@ from tidelog.wire.messages import fetch_snapshot as snap
 
 LOG = f"{DIR}/__cluster_metadata-0"
 # Snapshots behind the newest are not kept, and they come in small pieces.
-SMALL = {"log_config": MetadataLogConfig(retention_bytes=1), "config": replace(CONFIG, fetch_max_bytes=500)}
+SMALL = {"log_config": MetadataLogConfig(retention_bytes=1), "config": replace(CONFIG, fetch_snapshot_max_bytes=500)}
 
 
 def snapshot(raft: Raft, values: list[bytes]) -> SnapshotId:

@@ -134,6 +134,27 @@ class TestChanges:
         world.run(5.0)
         assert list(leader.voters.ids) == [1, 2, 3] and leader.high_watermark == world.leader.high_watermark
 
+    @pytest.mark.rule("Q8")
+    @pytest.mark.parametrize("crash", [True, False])
+    def test_a_leader_that_alone_has_its_removal_is_elected_once_more_to_finish_it(self, crash: bool) -> None:
+        """Nobody else could be: its log is the longest, and of two voters both are needed."""
+        world, leader = world_of([1, 2], [])
+        node = leader.key.id
+        world.isolate(node)
+        leader.receive(-1, remove_request(node), world.now_s)
+        world.settle()
+        assert not leader.is_voter
+        if crash:
+            world.kill(node, power=True)
+            world.heal()
+            world.start(node)
+        else:
+            world.run(5.0)
+            world.heal()
+        world.run(10.0)
+        assert world.leader.key.id != node and list(world.leader.voters.ids) == [world.leader.key.id]
+        assert not world.rafts[node].is_voter and world.rafts[node].high_watermark == world.leader.high_watermark
+
     def test_an_answer_before_the_commit_if_asked_for(self) -> None:
         world, leader = world_of([1, 2, 3], [4])
         answer = leader.receive(-1, add_request(4, ack_when_committed=False), world.now_s)
