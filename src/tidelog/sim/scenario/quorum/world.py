@@ -58,13 +58,14 @@ class QuorumWorld:
             segment_bytes=int(options.pop("segment-bytes", 1 << 20)),
             retention_bytes=int(options.pop("retention-bytes", 100 << 20)),
         )
+        fetch_bytes = int(options.pop("fetch-bytes", 1 << 20))
         config = ClusterConfig(
             nodes=nodes,
             voters=_ids(options.pop("voters", ",".join(map(str, nodes)))),
             seed=int(options.pop("seed", "1")),
             voters_in_log=options.pop("kraft", "0") == "1",
             auto_flush=options.pop("flush", "auto") == "auto",
-            raft=RaftConfig(fetch_max_bytes=int(options.pop("fetch-bytes", 8 << 20))),
+            raft=RaftConfig(fetch_max_bytes=fetch_bytes, fetch_snapshot_max_bytes=fetch_bytes),
             log=log,
         )
         if options:
