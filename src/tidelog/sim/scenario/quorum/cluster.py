@@ -59,7 +59,7 @@ class QuorumCluster:
             node: Member(node, UUID(int=node), config.make_disk(), random.Random(f"{config.seed}-{node}"))
             for node in config.nodes
         }
-        self._auto_flush = config.auto_flush
+        self.auto_flush = config.auto_flush
         self._tell = tell
         self._observer = Observer(tell)
         self._invariants = all_invariants() if invariants is None else invariants
@@ -238,7 +238,7 @@ class QuorumCluster:
 
     def flush_from_now_on(self) -> None:
         """Whatever needs it, at once."""
-        self._auto_flush = True
+        self.auto_flush = True
         self._after(*(node for node, member in self.members.items() if member.raft is not None))
 
     def snapshot(self, node: int) -> None:
@@ -262,14 +262,15 @@ class QuorumCluster:
             while member.raft is not None and self._react(member, member.raft):
                 rounds += 1
                 assert rounds < _MAX_REACTIONS, f"after {rounds} rounds {member.id} still reacts to nothing"
-        self._observer.look(touched)
+        # Those that run have been looked at when they last reacted.
+        self._observer.look(member for member in touched if member.raft is None)
         for invariant in self._invariants:
             invariant.check(self, touched)
 
     def _react(self, member: Member, raft: Raft) -> bool:
         """Whether there was anything to do."""
         busy = False
-        if self._auto_flush and raft.needs_flush:
+        if self.auto_flush and raft.needs_flush:
             task = raft.begin_flush()
             task.run()
             raft.on_flushed(task, wall_ms(self.now_s))

@@ -1,6 +1,5 @@
 """A disk that can say what it has promised: what a power cut leaves at the very least."""
 
-import posixpath
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -43,7 +42,7 @@ class WatchedDisk(MemoryDisk):
     def durable_bytes(self, path: str) -> bytes | None:
         """The start of a file that survives whatever happens; None if the file itself may be gone."""
         inode = self._durable_files.get(path)
-        if inode is None or self._files.get(path) is not inode or posixpath.dirname(path) not in self._durable_dirs:
+        if inode is None or self._files.get(path) is not inode or path.rpartition("/")[0] not in self._durable_dirs:
             return None
         return bytes(inode.durable[: inode.dirty_from])
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from tidelog.quorum.election_state import read_election_state
+from tidelog.quorum.errors import QuorumError
 from tidelog.sim.scenario.quorum.disk import Batch
 from tidelog.sim.scenario.quorum.history import CommittedHistory, snapshot_values
 from tidelog.sim.scenario.quorum.member import Member
@@ -67,7 +68,10 @@ class OneVotePerEpoch(Invariant):
             if self._seen.get(member.id) == content:
                 continue
             self._seen[member.id] = content
-            state = read_election_state(member.disk, path)
+            try:
+                state = read_election_state(member.disk, path)
+            except QuorumError:
+                continue  # torn by a power cut: nobody can start from it
             if state is None or state.voted is None:
                 continue
             first = self._votes.setdefault((member.id, state.epoch), state.voted.id)

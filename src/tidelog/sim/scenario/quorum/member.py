@@ -40,7 +40,7 @@ class Member:
     sent: list[Promise] = field(default_factory=list)
     flushing: FlushTask | None = None
     _durable: tuple[int, list[Batch]] = (-1, [])
-    _stored: tuple[bytes, ElectionState] = (b"", ElectionState(0))
+    _stored: tuple[int, ElectionState] = (-1, ElectionState(0))
 
     def format(self, voters: VoterSet | None, now_s: float) -> None:
         """Once, before the first start."""
@@ -105,11 +105,12 @@ class Member:
 
     def durable_election_state(self) -> ElectionState:
         """What a power cut now would leave of `quorum-state`."""
-        content = self.disk.durable_bytes(self.quorum_state_path) or b""
-        if self._stored[0] != content:
+        if self._stored[0] != self.disk.promises:
             alone = MemoryDisk()
-            alone.write_atomic("/state", content)
-            self._stored = (content, read_election_state(alone, "/state") or ElectionState(0))
+            content = self.disk.durable_bytes(self.quorum_state_path)
+            if content:
+                alone.write_atomic("/state", content)
+            self._stored = (self.disk.promises, read_election_state(alone, "/state") or ElectionState(0))
         return self._stored[1]
 
     # --- the user of the log ---

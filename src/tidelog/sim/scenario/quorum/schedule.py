@@ -1,7 +1,7 @@
 """Drives a quorum at random: messages lost, late, twice and out of order, processes and power failing, voters changing.
 
-Everything is drawn from one seed, so a seed is a schedule. `run_schedule` ends by letting the faults stop: then the
-quorum must come back to work (liveness).
+Everything is drawn from one seed, so a seed is a schedule. Some end by letting the faults stop: then the quorum must
+come back to work (liveness).
 """
 
 import hashlib
@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.metadata_log import MetadataLogConfig
 from tidelog.sim.scenario.quorum.cluster import ClusterConfig, QuorumCluster
 from tidelog.sim.scenario.quorum.disk import WatchedDisk
-from tidelog.sim.scenario.quorum.invariants import Invariant, InvariantBroken
+from tidelog.sim.scenario.quorum.invariants import Invariant
 from tidelog.sim.scenario.quorum.observer import described
 
 _LAST_EVENTS: Final = 80
@@ -28,15 +29,24 @@ class NotLive(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleConfig:
-    """One kind of world. `make_disk` lets a test bring a disk that lies."""
+    """One kind of world.
+
+    A schedule has up to `max_steps`; many are short, for much goes wrong early. Shares of them start with a quorum that
+    works already, and end with the faults: then the quorum has to come back to work. `roughness` is drawn from: without
+    gentle schedules little is ever committed. `make_disk` lets a test bring a disk that lies; a member that refuses to
+    start from what it left stays down if `may_refuse_to_start`.
+    """
 
     nodes: int = 3
     observers: int = 0
-    steps: int = 120
+    max_steps: int = 160
+    warm_starts: float = 0.4
+    recoveries: float = 0.2
+    roughness: tuple[float, ...] = (0.2, 1.0, 3.0)
+    may_refuse_to_start: bool = False
     voters_in_log: bool = False
     make_disk: Callable[[], WatchedDisk] = WatchedDisk
     invariants: Callable[[], Sequence[Invariant] | None] = lambda: None
-    live: bool = True
     # How much of the end of the trace is kept; None: all of it.
     keep_events: int | None = _LAST_EVENTS
 
@@ -80,8 +90,7 @@ class Schedule:
             self.trace,
             config.invariants(),
         )
-        # Some worlds are rougher than others: without quiet ones little is ever committed.
-        roughness = self._rng.choice([0.2, 1.0, 3.0])
+        roughness = self._rng.choice(config.roughness)
         self._choices: list[tuple[float, Callable[[], None]]] = [
             (40.0, self._deliver),
             (14.0, self._tick),
@@ -101,12 +110,23 @@ class Schedule:
     def run(self) -> None:
         for node in self.cluster.members:
             self.cluster.start(node)
+        if self._rng.random() < self._config.warm_starts:
+            self._warm_up()
         weights = [weight for weight, _ in self._choices]
-        for _ in range(self._config.steps):
+        recovers = self._rng.random() < self._config.recoveries
+        for _ in range(self._config.max_steps // self._rng.choice([1, 4, 4, 8, 8])):
             (_, action), *_ = self._rng.choices(self._choices, weights)
             action()
-        if self._config.live:
+        if recovers:
             self._recover()
+
+    def _warm_up(self) -> None:
+        """A leader, and a record everyone has: most of what can go wrong needs both."""
+        self.cluster.auto_flush = True
+        self.cluster.run_for(0.3)
+        self._append()
+        self.cluster.settle()
+        self.cluster.auto_flush = False
 
     # --- what can happen ---
 
@@ -175,8 +195,15 @@ class Schedule:
 
     def _start(self) -> None:
         down = [node for node, member in self.cluster.members.items() if member.raft is None]
-        if down:
-            self.cluster.start(self._rng.choice(down))
+        if not down:
+            return
+        node = self._rng.choice(down)
+        try:
+            self.cluster.start(node)
+        except QuorumError as refusal:
+            if not self._config.may_refuse_to_start:
+                raise
+            self.trace(f"{node}: {refusal}")
 
     def _cut(self) -> None:
         one, other = self._rng.sample(sorted(self.cluster.members), 2)
@@ -238,7 +265,7 @@ def run_schedule(seed: int, config: ScheduleConfig) -> Schedule:
     schedule = Schedule(seed, config)
     try:
         schedule.run()
-    except (AssertionError, InvariantBroken) as error:
+    except (AssertionError, QuorumError) as error:
         error.add_note(f"seed {seed}, {config}; the last of {schedule.trace.count} events:")
         error.add_note("\n".join(schedule.trace.events))
         raise
