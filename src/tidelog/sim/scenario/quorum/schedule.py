@@ -13,6 +13,7 @@ from typing import Final
 
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.metadata_log import MetadataLogConfig
+from tidelog.quorum.raft_config import RaftConfig
 from tidelog.sim.scenario.quorum.cluster import ClusterConfig, QuorumCluster
 from tidelog.sim.scenario.quorum.disk import WatchedDisk
 from tidelog.sim.scenario.quorum.invariants import Invariant
@@ -84,6 +85,8 @@ class Schedule:
                 seed=seed,
                 voters_in_log=config.voters_in_log,
                 auto_flush=False,
+                # One batch at a time shows states between that whole logs in one answer never show.
+                raft=RaftConfig(fetch_max_bytes=self._rng.choice([100, 8 << 20])),
                 log=MetadataLogConfig(segment_bytes=self._rng.choice([300, 2000, 1 << 20]), retention_bytes=600),
                 make_disk=config.make_disk,
             ),

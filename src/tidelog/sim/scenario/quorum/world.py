@@ -38,7 +38,7 @@ from tidelog.sim.scenario.text import Command, ScenarioError
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0}
 _DURATION: Final = re.compile(r"(\d+)(ms|s)")
 _LINK: Final = re.compile(r"(\d+)->(\d+)")
-_MESSAGE: Final = re.compile(r"(lost )?\d+->\d+ ")
+_TRAFFIC: Final = re.compile(r"(lost )?\d+->\d+ |\d+: connection to ")
 
 
 class NothingSurvives(random.Random):
@@ -131,7 +131,7 @@ class QuorumWorld:
     def _run(self, command: Command) -> None:
         self._cluster.run_for(_duration(command))
         if "verbose" not in command.words:
-            self._lines[:] = [line for line in self._lines if not _MESSAGE.match(line)]
+            self._lines[:] = [line for line in self._lines if not _TRAFFIC.match(line)]
 
     def _settle(self, command: Command) -> None:
         self._cluster.settle()
