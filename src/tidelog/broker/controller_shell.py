@@ -289,8 +289,10 @@ class ControllerShell:
         image = self.image
         snapshot = SnapshotId(image.provenance.offset + 1, image.provenance.epoch)
         await self._offload(self._write_snapshot, image, snapshot, now_ms)
-        self._quorum.on_snapshot_written(snapshot, now_ms)
         self._last_snapshot_ms = now_ms
+        if self._quorum.on_snapshot_written(snapshot, now_ms):
+            # The log rolled, and what was decided meanwhile was flushed with that.
+            self._publish_committed()
         return snapshot
 
     def _write_snapshot(self, image: ClusterImage, snapshot: SnapshotId, now_ms: int) -> None:
