@@ -4,12 +4,30 @@ import socket
 import struct
 import time
 
-from tidelog.wire.codec import encode_frame
-from tidelog.wire.headers import write_request_header
-from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.codec import encode_frame, read_message
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.headers import read_response_header, write_request_header
+from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.wire.records.plain import Record, encode_batch
 
 VERSION = 9
+
+
+class NotAcknowledged(ConnectionError):
+    """The broker answered, and the answer is a refusal: not what is measured."""
+
+
+def _check_acknowledged(answer: bytes) -> None:
+    if not answer:
+        raise ConnectionError("the broker closed the connection")
+    (size,) = struct.unpack_from(">i", answer, 0)
+    assert size + 4 == len(answer)
+    frame = memoryview(answer)[4:]
+    _, position = read_response_header(0, VERSION, frame)
+    response = read_message(ProduceResponse, VERSION, frame, position=position)
+    code = response.responses[0].partition_responses[0].error_code
+    if code != ErrorCode.NONE:
+        raise NotAcknowledged(ErrorCode(code).name)
 
 
 def round_trips_ms(bootstrap: str, topic: str, count: int) -> list[float]:
@@ -30,5 +48,5 @@ def round_trips_ms(bootstrap: str, topic: str, count: int) -> list[float]:
             connection.sendall(frame)
             answer = connection.recv(65536)
             taken.append((time.perf_counter() - started) * 1000)  # noqa: TID251
-            assert struct.unpack_from(">i", answer, 0)[0] + 4 == len(answer)
+            _check_acknowledged(answer)
     return sorted(taken)

@@ -17,6 +17,7 @@ def living_nodes(directory: ClusterDir, layout: ClusterLayout) -> dict[int, int]
         try:
             pid = int(directory.pid_file(node.id).read_text("ascii"))
         except (FileNotFoundError, ValueError):
+            # Never started, or ended while it wrote: if it lives after all, its lock refuses a second one.
             continue
         # A process id says little by itself: it may belong to somebody else by now.
         if str(directory.properties(node.id)) in _command_line(pid):

@@ -69,6 +69,7 @@ class Reservations:
             try:
                 self._hold(port, reuse=True)
             except ClusterError:
+                # Taken since it was looked at; the attempts are counted.
                 continue
             return port
         raise ClusterError(
