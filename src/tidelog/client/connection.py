@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tidelog.client.addresses import Address
-from tidelog.client.errors import ConnectionFailed, RequestTimedOut, Unsupported, raise_for
+from tidelog.client.errors import (
+    ConnectionFailed,
+    ConnectionRefused,
+    RequestTimedOut,
+    Unsupported,
+    is_refused,
+    raise_for,
+)
 from tidelog.client.frames import FrameReader
 from tidelog.wire.codec import RESPONSE_LIMITS, encode_frame, read_message
 from tidelog.wire.errors import ErrorCode, WireError
@@ -76,7 +83,8 @@ class Connection(asyncio.BufferedProtocol):
             connection.abort("connecting took too long")
             raise ConnectionFailed(f"{address} does not answer") from error
         except OSError as error:
-            raise ConnectionFailed(f"cannot connect to {address}: {_reason(error)}") from error
+            kind = ConnectionRefused if is_refused(error) else ConnectionFailed
+            raise kind(f"cannot connect to {address}: {_reason(error)}") from error
         except BaseException:
             connection.abort("the connection was given up while it was being made")
             raise
@@ -107,16 +115,15 @@ class Connection(asyncio.BufferedProtocol):
         """Sends a request and waits for its answer. Several may be under way; answers keep the order of requests."""
         version = self.version_of(type(request)) if version is None else version
         limit = self._settings.request_timeout_s if timeout_s is None else timeout_s
-        async with self._in_flight:
-            try:
-                async with asyncio.timeout(limit):
-                    answer = await self._send(request, version, response)
-                    assert answer is not None
-                    return await answer  # type: ignore[no-any-return]
-            except TimeoutError as error:
-                name = APIS[spec_of(type(request)).api_key].name
-                self.abort(f"no answer to {name} within {limit:g} s")
-                raise RequestTimedOut(f"{self.address} did not answer {name} within {limit:g} s") from error
+        try:
+            async with asyncio.timeout(limit), self._in_flight:
+                answer = await self._send(request, version, response)
+                assert answer is not None
+                return await answer  # type: ignore[no-any-return]
+        except TimeoutError as error:
+            name = APIS[spec_of(type(request)).api_key].name
+            self.abort(f"no answer to {name} within {limit:g} s")
+            raise RequestTimedOut(f"{self.address} did not answer {name} within {limit:g} s") from error
 
     async def send_unanswered(self, request: Any, *, version: int | None = None) -> None:
         """For Produce with acks=0, the one request that has no answer."""

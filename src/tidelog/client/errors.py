@@ -1,5 +1,7 @@
 """What can go wrong between us and a broker, and which of it is worth another try."""
 
+import errno
+import re
 from typing import Final
 
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -13,12 +15,30 @@ class ConnectionFailed(ClientError):
     """No connection, or it broke while a request was under way: whether the broker acted on it is not known."""
 
 
+class ConnectionRefused(ConnectionFailed):
+    """Nobody listens there: the host answered, and no process has the port. No request has been sent."""
+
+
 class RequestTimedOut(ConnectionFailed):
     """No answer in time; the connection is closed, since every later answer would wait behind the missing one."""
 
 
 class Unsupported(ClientError):
     """The broker does not speak this API in a version that we speak."""
+
+
+# A name with several addresses fails with one text for all of them, as both asyncio and uvloop write it.
+_SEVERAL_ERRORS: Final = "Multiple exceptions: "
+_ERRNO: Final = re.compile(r"\[Errno (-?\d+)\]")
+
+
+def is_refused(error: OSError) -> bool:
+    """Whether connecting failed because nobody listens: at the one address, or at every address of the name."""
+    if isinstance(error, ConnectionRefusedError):
+        return True
+    text = str(error)
+    numbers = _ERRNO.findall(text) if text.startswith(_SEVERAL_ERRORS) else []
+    return bool(numbers) and all(int(number) == errno.ECONNREFUSED for number in numbers)
 
 
 # Kafka's own list of errors that pass: leadership moves, coordinators load, replicas catch up.

@@ -1,9 +1,10 @@
 """How a request as a whole is refused: every API has its own place for an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from tidelog.wire.errors import ApiError
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tidelog.wire.messages.alter_partition_reassignments import (
@@ -22,6 +23,7 @@ from tidelog.wire.messages.create_partitions import (
 )
 from tidelog.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from tidelog.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tidelog.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -37,17 +39,47 @@ from tidelog.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from tidelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tidelog.wire.messages.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from tidelog.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 
 def error_response(request: Any, error: ApiError) -> Any:
     """The response that says `error` of everything the request asked for."""
     return _FAILURES[type(request)](request, error)
+
+
+def is_not_controller(response: Any) -> bool:
+    """Whether the response says that its sender does not lead, or lost its office over the request."""
+    return any(code in _NOT_LEADING for code in _codes(response))
+
+
+def _codes(response: Any) -> Iterator[int]:
+    """The codes that can refuse a request as a whole, wherever its API puts them."""
+    if isinstance(response, DescribeQuorumResponse):
+        yield from (each.error_code for topic in response.topics for each in topic.partitions)
+    results = _RESULTS.get(type(response))
+    if results is not None:
+        yield from (each.error_code for each in results(response))
+    else:
+        yield response.error_code
+
+
+# The quorum's own answers know a leader where the controller's know an active controller.
+_NOT_LEADING: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+
+# Answers without an error of the whole.
+_RESULTS: Final[dict[type, Callable[[Any], Iterable[Any]]]] = {
+    CreateTopicsResponse: lambda response: response.topics,
+    DeleteTopicsResponse: lambda response: response.responses,
+    CreatePartitionsResponse: lambda response: response.results,
+    IncrementalAlterConfigsResponse: lambda response: response.responses,
+}
 
 
 def _create_topics(request: CreateTopicsRequest, error: ApiError) -> CreateTopicsResponse:
@@ -96,10 +128,6 @@ def _update_features(request: UpdateFeaturesRequest, error: ApiError) -> UpdateF
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message, results=results)
 
 
-def _unregister(request: UnregisterBrokerRequest, error: ApiError) -> UnregisterBrokerResponse:
-    return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
-
-
 def _elect_leaders(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
     # Version 0 has no error of the whole.
     results = [
@@ -138,10 +166,9 @@ def _alter_reassignments(
     )
 
 
-def _list_reassignments(
-    request: ListPartitionReassignmentsRequest, error: ApiError
-) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+def _worded(response: Callable[..., Any]) -> Callable[[Any, ApiError], Any]:
+    """Responses with one error code and its message."""
+    return lambda _, error: response(error_code=error.code, error_message=error.message)
 
 
 def _plain(response: Callable[..., Any]) -> Callable[[Any, ApiError], Any]:
@@ -155,10 +182,14 @@ _FAILURES: Final[dict[type, Callable[[Any, ApiError], Any]]] = {
     CreatePartitionsRequest: _create_partitions,
     IncrementalAlterConfigsRequest: _alter_configs,
     UpdateFeaturesRequest: _update_features,
-    UnregisterBrokerRequest: _unregister,
+    UnregisterBrokerRequest: _worded(UnregisterBrokerResponse),
     ElectLeadersRequest: _elect_leaders,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
-    ListPartitionReassignmentsRequest: _list_reassignments,
+    ListPartitionReassignmentsRequest: _worded(ListPartitionReassignmentsResponse),
+    DescribeQuorumRequest: _worded(DescribeQuorumResponse),
+    AddRaftVoterRequest: _worded(AddRaftVoterResponse),
+    RemoveRaftVoterRequest: _worded(RemoveRaftVoterResponse),
+    UpdateRaftVoterRequest: _plain(UpdateRaftVoterResponse),
     AlterPartitionRequest: _plain(AlterPartitionResponse),
     AssignReplicasToDirsRequest: _plain(AssignReplicasToDirsResponse),
     BrokerRegistrationRequest: _plain(BrokerRegistrationResponse),

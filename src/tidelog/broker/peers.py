@@ -1,0 +1,120 @@
+"""Connections from this node to other nodes: at most one per node and lane, opened when needed.
+
+A node answers the requests of a connection one after the other, so a parked fetch would hold up a vote: what must not
+wait for each other goes by different lanes, and each lane is a connection of its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tidelog.client.addresses import Address
+from tidelog.client.connection import Connection, ConnectionSettings
+from tidelog.client.errors import ClientError, ConnectionFailed, RequestTimedOut
+from tidelog.wire.errors import ApiError
+from tidelog.wire.registry import APIS
+from tidelog.wire.schema import spec_of
+
+_CLOSING: Final = "this node is closing"
+
+
+def node_client_id(node_id: int) -> str:
+    """By what a node's own connections are told from a client's."""
+    return f"tidelog-node-{node_id}"
+
+
+@dataclass(slots=True)
+class _Lane:
+    # Whoever has the lock opens; the others find the connection made, or try after it.
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    connection: Connection | None = None
+
+    def abort(self, reason: str) -> None:
+        if self.connection is not None:
+            self.connection.abort(reason)
+            self.connection = None
+
+
+class Peers:
+    """`address_of` is asked before every request: a connection to where a node no longer is, is not used again."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        node_id: int,
+        *,
+        address_of: Callable[[int], Address | None],
+        settings: ConnectionSettings | None = None,
+        client_id: str | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self._loop = loop
+        self._address_of = address_of
+        self._settings = replace(settings or ConnectionSettings(), client_id=client_id or node_client_id(node_id))
+        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._closed = False
+
+    async def request(
+        self, node: int, request: Any, *, lane: str = "", version: int | None = None, timeout_s: float
+    ) -> Any:
+        """The answer, in the newest version that both sides speak, or in `version` if that is older.
+
+        ConnectionFailed: there is none, and unless it is ConnectionRefused nobody knows whether the node acted on the
+        request. RequestTimedOut (one of these) closes the connection: what else waits on this lane fails with it.
+        """
+        deadline_s = self._loop.time() + timeout_s
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                connection = await self._connection(node, lane)
+        except TimeoutError as error:
+            raise RequestTimedOut(f"no connection to node {node} within {timeout_s:g} s") from error
+        try:
+            chosen = connection.version_of(type(request), at_most=version)
+        except ClientError as error:
+            raise ConnectionFailed(f"node {node}: {error}") from error
+        response = APIS[spec_of(type(request)).api_key].response
+        left_s = max(deadline_s - self._loop.time(), 0.0)
+        return await connection.request(request, response, version=chosen, timeout_s=left_s)
+
+    def drop(self, node: int) -> None:
+        """Closes its connections; requests under way fail, and the next one opens anew."""
+        for (owner, _), lane in self._lanes.items():
+            if owner == node:
+                lane.abort("the connection was given up")
+
+    async def close(self) -> None:
+        """For good."""
+        self._closed = True
+        open_ones = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
+        self._lanes.clear()
+        for connection in open_ones:
+            connection.abort(_CLOSING)
+            await connection.close()
+
+    async def _connection(self, node: int, lane_name: str) -> Connection:
+        lane = self._lanes.setdefault((node, lane_name), _Lane())
+        async with lane.opening:
+            address = self._address_of(node)
+            connection = lane.connection
+            if connection is not None and not connection.closed and connection.address == address:
+                return connection
+            lane.abort(f"node {node} is somewhere else now")
+            self._check_open()
+            if address is None:
+                raise ConnectionFailed(f"nobody knows where node {node} is")
+            try:
+                connection = await Connection.open(address, self._settings)
+            except ApiError as error:
+                raise ConnectionFailed(f"node {node}: {error}") from error
+            try:
+                self._check_open()
+            except ConnectionFailed:
+                connection.abort(_CLOSING)
+                raise
+            lane.connection = connection
+            return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConnectionFailed(_CLOSING)
