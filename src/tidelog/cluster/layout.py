@@ -12,14 +12,24 @@ DIR/node-1/node.pid              for `status` and `down` when a detached supervi
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from tidelog.cluster.errors import ClusterError
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+# Had one node, and voters in its server.properties.
+_STATIC_VERSION: Final = 1
 CONTROLLERS_AT_MOST: Final = 3
+
+
+class QuorumKind(StrEnum):
+    """Where it stands who votes: what the directories were formatted with, and cannot be told otherwise later."""
+
+    STATIC = "static"  # controller.quorum.voters of every node
+    DYNAMIC = "dynamic"  # the metadata log, so that voters come and go (KIP-853)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +49,12 @@ class ClusterLayout:
     """The content of `cluster.json`."""
 
     cluster_id: str
+    quorum: QuorumKind = QuorumKind.DYNAMIC
     nodes: tuple[NodeLayout, ...]
+
+    @property
+    def controllers(self) -> tuple[NodeLayout, ...]:
+        return tuple(node for node in self.nodes if node.controller_port is not None)
 
     def node(self, node_id: int) -> NodeLayout:
         for node in self.nodes:
@@ -54,17 +69,8 @@ class ClusterLayout:
 
     def with_ports(self, ports: tuple[int, ...]) -> "ClusterLayout":
         """The same cluster with its brokers on other client ports."""
-        moved = tuple(
-            NodeLayout(
-                id=node.id,
-                roles=node.roles,
-                port=port,
-                controller_port=node.controller_port,
-                metrics_port=node.metrics_port,
-            )
-            for node, port in zip(self.nodes, ports, strict=True)
-        )
-        return ClusterLayout(cluster_id=self.cluster_id, nodes=moved)
+        moved = tuple(replace(node, port=port) for node, port in zip(self.nodes, ports, strict=True))
+        return replace(self, nodes=moved)
 
 
 def roles_of(node_id: int, brokers: int) -> tuple[str, ...]:
@@ -133,8 +139,9 @@ class ClusterDir:
 
 def _from_json(content: Any) -> ClusterLayout:
     version = content["version"]
-    if version != FORMAT_VERSION:
-        raise ValueError(f"version {version} is not one this Tidelog knows ({FORMAT_VERSION})")
+    if version not in (_STATIC_VERSION, FORMAT_VERSION):
+        raise ValueError(f"version {version} is not one this Tidelog knows ({_STATIC_VERSION}-{FORMAT_VERSION})")
+    quorum = QuorumKind.STATIC if version == _STATIC_VERSION else QuorumKind(content["quorum"])
     nodes = tuple(
         NodeLayout(
             id=int(node["id"]),
@@ -147,7 +154,7 @@ def _from_json(content: Any) -> ClusterLayout:
     )
     if not nodes:
         raise ValueError("it names no nodes")
-    return ClusterLayout(cluster_id=str(content["cluster_id"]), nodes=nodes)
+    return ClusterLayout(cluster_id=str(content["cluster_id"]), quorum=quorum, nodes=nodes)
 
 
 def write_atomic(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,23 +20,28 @@ from tidelog.core.ids import random_uuid, uuid_to_text
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_BROKERS: Final = 1
-# What this version can run; the supervisor itself does not care.
-BROKERS_AT_MOST: Final = 1
+# One machine runs no more: a typing error should not start a thousand processes.
+BROKERS_AT_MOST: Final = 99
 # How long the nodes of a supervisor that was just killed may take to let go of their ports.
 _PORT_PATIENCE_S: Final = 3.0
 
 # The command of a node, given its server.properties.
 NodeCommand = Callable[[Path], list[str]]
-# The command that formats a node's directories, given its server.properties and the cluster id.
-FormatCommand = Callable[[Path, str], list[str]]
+# The command that formats the directories of all nodes, given their server.properties, the cluster id, and the first
+# voters as id@host:port:directory-id.
+FormatCommand = Callable[[Sequence[Path], str, Sequence[str]], list[str]]
 
 
 def node_command(properties: Path) -> list[str]:
     return [sys.executable, "-m", "tidelog.broker", "--config", str(properties)]
 
 
-def format_command(properties: Path, cluster_id: str) -> list[str]:
-    return [sys.executable, "-m", "tidelog.broker", "format", "--config", str(properties), "--cluster-id", cluster_id]
+def format_command(properties: Sequence[Path], cluster_id: str, controllers: Sequence[str]) -> list[str]:
+    # One process for all: it takes as long to start as to format a hundred nodes.
+    configs = [argument for path in properties for argument in ("--config", str(path))]
+    # A config without voters already makes the only controller the first voter of its log.
+    voters = ["--initial-controllers", ",".join(controllers)] if len(controllers) > 1 else []
+    return [sys.executable, "-m", "tidelog.broker", "format", *configs, "--cluster-id", cluster_id, *voters]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,11 @@ async def prepare(request: ClusterRequest) -> PreparedCluster:
         except OSError as error:
             raise ClusterError(f"cannot use {directory}: {error.strerror}") from error
         try:
-            await _make_directories(request, directory, layout, reservations.hosts, existing)
+            if existing is None:
+                await _make_directories(request, directory, layout, reservations.hosts, rng)
+            else:
+                _check_directories(directory, layout)
+                _write_properties(request, directory, layout, reservations.hosts)
             if layout != existing:
                 directory.save(layout)
         except BaseException:
@@ -112,7 +121,7 @@ def _check_brokers(request: ClusterRequest, existing: ClusterLayout | None) -> N
     if brokers < 1:
         raise BadRequest(f"a cluster has at least one broker, not {brokers}")
     if brokers > BROKERS_AT_MOST:
-        raise BadRequest(f"a cluster of {brokers} brokers comes with replication; this version runs one broker")
+        raise BadRequest(f"{brokers} brokers are too many for one machine: at most {BROKERS_AT_MOST}")
     if existing is not None and len(existing.nodes) != brokers:
         raise BadRequest(f"the cluster in {request.data} has {len(existing.nodes)} brokers, not {brokers}")
 
@@ -189,23 +198,23 @@ async def _reserve(reservations: Reservations, port: int, patience_s: float) -> 
         await asyncio.sleep(0.05)
 
 
+def _check_directories(directory: ClusterDir, layout: ClusterLayout) -> None:
+    for node in layout.nodes:
+        # An empty directory would come back as a replica that has forgotten what it acknowledged.
+        if not (directory.log_dir(node.id) / "meta.properties").exists():
+            raise ClusterError(
+                f"{directory.log_dir(node.id)} is missing or empty, yet {directory.cluster_json} says it "
+                f"belongs to node {node.id}: restore it, or start afresh in another directory"
+            )
+
+
 async def _make_directories(
     request: ClusterRequest,
     directory: ClusterDir,
     layout: ClusterLayout,
     hosts: tuple[str, ...],
-    existing: ClusterLayout | None,
+    rng: random.Random,
 ) -> None:
-    if existing is not None:
-        for node in layout.nodes:
-            # An empty directory would come back as a replica that has forgotten what it acknowledged.
-            if not (directory.log_dir(node.id) / "meta.properties").exists():
-                raise ClusterError(
-                    f"{directory.log_dir(node.id)} is missing or empty, yet {directory.cluster_json} says it "
-                    f"belongs to node {node.id}: restore it, or start afresh in another directory"
-                )
-        _write_properties(request, directory, layout, hosts)
-        return
     for node in layout.nodes:
         if directory.node_dir(node.id).exists():
             raise ClusterError(
@@ -216,7 +225,7 @@ async def _make_directories(
         for node in layout.nodes:
             directory.node_dir(node.id).mkdir()
         _write_properties(request, directory, layout, hosts)
-        await asyncio.gather(*(_format(request, directory, layout, node) for node in layout.nodes))
+        await _format(request, directory, layout, rng)
     except BaseException:
         # Ours, made a moment ago, and no node ever ran on them.
         for node in layout.nodes:
@@ -232,8 +241,14 @@ def _write_properties(
         write_atomic(directory.properties(node.id), render(properties))
 
 
-async def _format(request: ClusterRequest, directory: ClusterDir, layout: ClusterLayout, node: NodeLayout) -> None:
-    command = request.format_command(directory.properties(node.id), layout.cluster_id)
+async def _format(request: ClusterRequest, directory: ClusterDir, layout: ClusterLayout, rng: random.Random) -> None:
+    # Directory ids are chosen here, since every controller's directory starts with the ids of all.
+    controllers = [
+        f"{node.id}@127.0.0.1:{node.controller_port}:{uuid_to_text(random_uuid(rng))}" for node in layout.controllers
+    ]
+    command = request.format_command(
+        [directory.properties(node.id) for node in layout.nodes], layout.cluster_id, controllers
+    )
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -245,4 +260,4 @@ async def _format(request: ClusterRequest, directory: ClusterDir, layout: Cluste
     if process.returncode != 0:
         words = output.decode("utf-8", "replace").strip().splitlines()
         reason = words[-1].strip() if words else f"exit status {process.returncode}"
-        raise ClusterError(f"formatting node {node.id} failed: {reason}", status=2 if process.returncode == 2 else 1)
+        raise ClusterError(f"formatting failed: {reason}", status=2 if process.returncode == 2 else 1)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.cluster.errors import BadRequest
-from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout
+from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, QuorumKind
 from tidelog.core.config.properties import format_properties
 
 REPLICATION_FACTOR_AT_MOST: Final = 3
@@ -61,9 +61,6 @@ def node_properties(
     protocols = [f"{_listener_name(host)}:PLAINTEXT" for host in hosts] + ["CONTROLLER:PLAINTEXT"]
     if node.controller_port is not None:
         listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
-    voters = [
-        f"{voter.id}@127.0.0.1:{voter.controller_port}" for voter in layout.nodes if voter.controller_port is not None
-    ]
     return {
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
@@ -77,9 +74,17 @@ def node_properties(
         "listener.security.protocol.map": ",".join(protocols),
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(voters),
+        **_quorum(layout),
         "log.dirs": str(directory.log_dir(node.id)),
     }
+
+
+def _quorum(layout: ClusterLayout) -> dict[str, str]:
+    """Who votes, or where to ask who does."""
+    servers = {node.id: f"127.0.0.1:{node.controller_port}" for node in layout.controllers}
+    if layout.quorum is QuorumKind.STATIC:
+        return {"controller.quorum.voters": ",".join(f"{node}@{server}" for node, server in servers.items())}
+    return {"controller.quorum.bootstrap.servers": ",".join(servers.values())}
 
 
 def render(properties: Mapping[str, str]) -> str:

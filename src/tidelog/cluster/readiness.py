@@ -20,7 +20,7 @@ from tidelog.wire.errors import ApiError
 READY_TIMEOUT_S: Final = 120.0
 _PROBE_TOPIC: Final = "tidelog-readiness-probe"
 _FIRST_PAUSE_S: Final = 0.01
-_LONGEST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 0.05
 _PROBE_SETTINGS: Final = ConnectionSettings(
     client_id="tidelog-supervisor", connect_timeout_s=2.0, request_timeout_s=5.0
 )
@@ -34,18 +34,24 @@ class Probe(Protocol):
 
 async def probe_cluster(nodes: Sequence[NodeLayout]) -> None:
     """Each node is asked itself: that one broker knows of another does not say that the other answers."""
-    wanted = {node.id for node in nodes}
-    for node in nodes:
-        async with Client([Address("127.0.0.1", node.port)], settings=_PROBE_SETTINGS, retry_timeout_s=0) as client:
-            await client.refresh([])
-            missing = sorted(wanted - set(client.metadata.brokers))
-            if missing:
-                raise ClientError(f"broker {missing[0]} is not unfenced yet")
-            if node is nodes[-1]:
-                # Only validated: finds out whether the controller decides and placement has its brokers.
-                await create_topic(
-                    client, _PROBE_TOPIC, partitions=1, replication_factor=min(3, len(nodes)), validate_only=True
-                )
+    wanted = frozenset(node.id for node in nodes)
+    found = await asyncio.gather(*(_probe_node(node, wanted) for node in nodes), return_exceptions=True)
+    for failure in found:
+        if failure is not None:
+            raise failure
+
+
+async def _probe_node(node: NodeLayout, wanted: frozenset[int]) -> None:
+    async with Client([Address("127.0.0.1", node.port)], settings=_PROBE_SETTINGS, retry_timeout_s=0) as client:
+        await client.refresh([])
+        missing = sorted(wanted - set(client.metadata.brokers))
+        if missing:
+            raise ClientError(f"node {node.id} does not know broker {missing[0]} as unfenced yet")
+        if node.id == max(wanted):
+            # Only validated: finds out whether the controller decides and placement has its brokers.
+            await create_topic(
+                client, _PROBE_TOPIC, partitions=1, replication_factor=min(3, len(wanted)), validate_only=True
+            )
 
 
 async def wait_ready(

@@ -1,6 +1,7 @@
 """Starts, watches, kills, stops, pauses and resumes the nodes of one prepared cluster."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -56,6 +57,8 @@ class Supervisor:
             )
             for node in self.layout.nodes
         }
+        # Nodes that cannot serve before others are back; whoever started them did not wait.
+        self._later: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def create(
@@ -82,10 +85,25 @@ class Supervisor:
         await self._until_ready(nodes, timeout_s)
 
     async def start(self, node_id: int, *, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Starts one node and waits until it serves; brokers that are down meanwhile do not matter."""
+        """Starts one node and waits until it serves; brokers that are down meanwhile do not matter.
+
+        Without a majority of controllers nobody serves: then it is `starting` until enough of the others are back.
+        """
         node = self.node(node_id)
         await node.start()
-        await self._until_ready([node], timeout_s)
+        if self.has_majority:
+            await self._until_ready([node], timeout_s)
+        else:
+            later = asyncio.create_task(self._ready_later(node), name=f"ready-{node_id}")
+            self._later.add(later)
+            later.add_done_callback(self._later.discard)
+
+    @property
+    def has_majority(self) -> bool:
+        """Whether enough of the controllers that we started run to elect one of them."""
+        controllers = [self._nodes[node.id] for node in self.layout.controllers]
+        running = [node for node in controllers if node.state in (NodeState.STARTING, NodeState.RUNNING)]
+        return len(running) > len(controllers) // 2
 
     async def kill(self, node_id: int) -> None:
         await self.node(node_id).kill()
@@ -113,6 +131,8 @@ class Supervisor:
     def close(self) -> None:
         """Lets go of ports and directory. No node may run any more."""
         assert not any(node.alive for node in self._nodes.values()), "a node still runs"
+        for task in self._later:
+            task.cancel()
         self._prepared.release()
 
     async def _until_ready(self, nodes: Sequence[SupervisedNode], timeout_s: float) -> None:
@@ -127,6 +147,14 @@ class Supervisor:
         )
         for node in nodes:
             node.mark_running()
+
+    async def _ready_later(self, node: SupervisedNode) -> None:
+        try:
+            await self._until_ready([node], math.inf)
+        except ClusterError as error:
+            # Killed or stopped meanwhile: somebody asked for that.
+            if node.state is NodeState.CRASHED:
+                self._on_event(NodeEvent(node_id=node.id, state=node.state, detail=error.message))
 
     def _changed(self, node: SupervisedNode, old: NodeState) -> None:
         detail = ""

@@ -10,6 +10,7 @@ from typing import Any
 from tidelog.client.errors import ConnectionFailed
 from tidelog.cluster.layout import NodeLayout
 from tidelog.cluster.plan import ClusterRequest
+from tidelog.cluster.readiness import Probe
 from tidelog.cluster.supervisor import OnEvent, Supervisor, ignore_events
 
 _FAKE_NODE = Path(__file__).with_name("fake_node.py")
@@ -19,11 +20,12 @@ def node_command(properties: Path) -> list[str]:
     return [sys.executable, "-I", "-S", str(_FAKE_NODE), "run", str(properties)]
 
 
-def format_command(properties: Path, cluster_id: str) -> list[str]:
-    return [sys.executable, "-I", "-S", str(_FAKE_NODE), "format", str(properties), cluster_id]
+def format_command(properties: Sequence[Path], cluster_id: str, controllers: Sequence[str]) -> list[str]:
+    files = [str(path) for path in properties]
+    return [sys.executable, "-I", "-S", str(_FAKE_NODE), "format", cluster_id, ",".join(controllers), *files]
 
 
-async def probe(nodes: Sequence[NodeLayout]) -> None:
+async def accepting(nodes: Sequence[NodeLayout]) -> None:
     """Ready is who accepts a connection: a fake node has no more to say."""
     for node in nodes:
         try:
@@ -36,6 +38,7 @@ async def probe(nodes: Sequence[NodeLayout]) -> None:
 def request(data: Path, **changes: Any) -> ClusterRequest:
     fields: dict[str, Any] = {
         "data": data,
+        "brokers": 1,
         "free_ports": True,
         "node_command": node_command,
         "format_command": format_command,
@@ -45,7 +48,9 @@ def request(data: Path, **changes: Any) -> ClusterRequest:
 
 
 @asynccontextmanager
-async def running(data: Path, *, on_event: OnEvent = ignore_events, **changes: Any) -> AsyncIterator[Supervisor]:
+async def running(
+    data: Path, *, on_event: OnEvent = ignore_events, probe: Probe = accepting, **changes: Any
+) -> AsyncIterator[Supervisor]:
     """A started cluster of fake nodes, all gone at the end."""
     supervisor = await Supervisor.create(request(data, **changes), on_event=on_event, probe=probe)
     try:

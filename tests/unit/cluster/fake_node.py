@@ -1,7 +1,7 @@
 """A node that is none: listens, stops, crashes on demand. Run as a process by the supervisor's tests.
 
-Its server.properties gives it orders: `fake.exit=N` ends at once with that status, `fake.deaf=true` ignores SIGTERM,
-`fake.format.error=…` fails to format.
+Its server.properties gives it orders: `fake.exit=N` ends at once with that status (`fake.exit.node=I`: only node I),
+`fake.deaf=true` ignores SIGTERM, `fake.format.error=…` fails to format.
 """
 
 import os
@@ -17,16 +17,17 @@ def read(path: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def format_directories(properties: dict[str, str], cluster_id: str) -> None:
+def format_directories(properties: dict[str, str], cluster_id: str, controllers: dict[str, str]) -> None:
     if "fake.format.error" in properties:
         sys.exit(f"tidelog: {properties['fake.format.error']}")
     os.makedirs(properties["log.dirs"])
     with open(os.path.join(properties["log.dirs"], "meta.properties"), "w", encoding="utf-8") as file:
-        file.write(f"version=1\ncluster.id={cluster_id}\nnode.id={properties['node.id']}\n")
+        directory = controllers.get(properties["node.id"], "none")
+        file.write(f"version=1\ncluster.id={cluster_id}\nnode.id={properties['node.id']}\ndirectory.id={directory}\n")
 
 
 def run(properties: dict[str, str]) -> None:
-    if "fake.exit" in properties:
+    if "fake.exit" in properties and properties.get("fake.exit.node") in (None, properties["node.id"]):
         print("tidelog: told to end", file=sys.stderr)
         sys.exit(int(properties["fake.exit"]))
     deaf = properties.get("fake.deaf") == "true"
@@ -41,8 +42,10 @@ def run(properties: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    orders = read(sys.argv[2])
     if sys.argv[1] == "format":
-        format_directories(orders, sys.argv[3])
+        voters = [voter.split("@") for voter in sys.argv[3].split(",")]
+        directories = {node: address.rsplit(":", 1)[1] for node, address in voters}
+        for path in sys.argv[4:]:
+            format_directories(read(path), sys.argv[2], directories)
     else:
-        run(orders)
+        run(read(sys.argv[2]))

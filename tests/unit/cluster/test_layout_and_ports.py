@@ -5,13 +5,14 @@ import os
 import random
 import socket
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tidelog.cluster import control_socket
 from tidelog.cluster.errors import BadRequest, ClusterError
-from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, roles_of
+from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, QuorumKind, roles_of
 from tidelog.cluster.ports import FREE_PORT_RANGE, Reservations
 from tidelog.cluster.properties import node_properties, parse_settings, render
 from tidelog.core.config.properties import parse_properties
@@ -31,7 +32,7 @@ def test_a_layout_survives_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "null", '{"version": 1, "nodes": []}', '{"version": 2, "cluster_id": "x", "nodes": []}']
+    "text", ["", "{}", "[]", "null", '{"version": 1, "nodes": []}', '{"version": 3, "cluster_id": "x", "nodes": []}']
 )
 def test_a_file_we_cannot_read_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     directory = ClusterDir(tmp_path)
@@ -39,6 +40,31 @@ def test_a_file_we_cannot_read_is_refused_in_one_line(tmp_path: Path, text: str)
     with pytest.raises(ClusterError) as caught:
         directory.load()
     assert "\n" not in caught.value.message and "cluster.json" in caught.value.message
+
+
+def test_a_cluster_made_when_voters_stood_in_the_config_keeps_them_there(tmp_path: Path) -> None:
+    directory = ClusterDir(tmp_path)
+    directory.save(LAYOUT)
+    content = json.loads(directory.cluster_json.read_text())
+    del content["quorum"]
+    directory.cluster_json.write_text(json.dumps({**content, "version": 1}))
+    old = directory.load()
+    assert old is not None and old == replace(LAYOUT, quorum=QuorumKind.STATIC)
+    properties = node_properties(directory, old, old.nodes[0], ("127.0.0.1",), {})
+    assert properties["controller.quorum.voters"] == "1@127.0.0.1:20001"
+    assert "controller.quorum.bootstrap.servers" not in properties
+    directory.save(old)
+    assert directory.load() == old
+
+
+def test_a_node_that_is_no_controller_asks_those_who_are(tmp_path: Path) -> None:
+    controllers = tuple(replace(LAYOUT.nodes[0], id=node, controller_port=20000 + node) for node in (1, 2, 3))
+    broker = NodeLayout(id=4, roles=("broker",), port=9095, controller_port=None, metrics_port=20009)
+    layout = replace(LAYOUT, nodes=(*controllers, broker))
+    properties = node_properties(ClusterDir(tmp_path), layout, broker, ("127.0.0.1",), {})
+    assert properties["controller.quorum.bootstrap.servers"] == "127.0.0.1:20001,127.0.0.1:20002,127.0.0.1:20003"
+    assert properties["listeners"] == "PLAINTEXT://127.0.0.1:9095"
+    assert properties["default.replication.factor"] == properties["offsets.topic.replication.factor"] == "3"
 
 
 def test_cluster_json_is_for_people_too(tmp_path: Path) -> None:

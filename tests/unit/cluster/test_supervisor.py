@@ -7,24 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.cluster import fake_cluster
 
-from tidelog.cluster import plan
+from tidelog.client.errors import ClientError
 from tidelog.cluster.errors import BadRequest, ClusterError
-from tidelog.cluster.layout import ClusterDir
+from tidelog.cluster.layout import ClusterDir, NodeLayout
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import NodeEvent, Supervisor
-
-
-@pytest.fixture
-def many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The supervisor is written for any number; this version of the product is not."""
-    monkeypatch.setattr(plan, "BROKERS_AT_MOST", 5)
 
 
 def alive(pid: int) -> bool:
@@ -172,7 +166,7 @@ async def test_node_directories_without_a_cluster_json_are_never_formatted(tmp_p
 
 async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> None:
     settings = {"fake.format.error": "the disk is made of cheese"}
-    with pytest.raises(ClusterError, match="formatting node 1 failed: tidelog: the disk is made of cheese"):
+    with pytest.raises(ClusterError, match="formatting failed: tidelog: the disk is made of cheese"):
         async with fake_cluster.running(tmp_path / "data", settings=settings):
             pass
     async with fake_cluster.running(tmp_path / "data"):
@@ -182,7 +176,7 @@ async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"brokers": 3}, "comes with replication"),
+        ({"brokers": 100}, "too many for one machine: at most 99"),
         ({"brokers": 0}, "at least one broker"),
         ({"settings": {"listeners": "PLAINTEXT://0.0.0.0:1"}}, "set by the cluster itself"),
         ({"port": 70000}, "between 1 and 65535"),
@@ -195,7 +189,6 @@ async def test_requests_that_make_no_sense(tmp_path: Path, changes: dict[str, An
     assert is_empty(tmp_path)
 
 
-@pytest.mark.usefixtures("many_brokers")
 async def test_five_nodes_three_of_them_controllers(tmp_path: Path) -> None:
     async with fake_cluster.running(tmp_path / "data", brokers=5) as supervisor:
         roles = {node.id: node.roles for node in supervisor.status()}
@@ -207,15 +200,53 @@ async def test_five_nodes_three_of_them_controllers(tmp_path: Path) -> None:
             await supervisor.kill(6)
 
 
-@pytest.mark.usefixtures("many_brokers")
 async def test_a_directory_keeps_its_number_of_brokers(tmp_path: Path) -> None:
     async with fake_cluster.running(tmp_path / "data", brokers=2):
         pass
     with pytest.raises(BadRequest, match="has 2 brokers, not 3"):
         async with fake_cluster.running(tmp_path / "data", brokers=3):
             pass
-    async with fake_cluster.running(tmp_path / "data") as supervisor:
+    async with fake_cluster.running(tmp_path / "data", brokers=None) as supervisor:
         assert len(supervisor.layout.nodes) == 2
+
+
+async def test_one_node_of_three_that_does_not_come_up_is_told_in_one_line(tmp_path: Path) -> None:
+    settings = {"fake.exit": "1", "fake.exit.node": "2"}
+    with pytest.raises(ClusterError, match="node 2: exit status 1: tidelog: told to end") as caught:
+        async with fake_cluster.running(tmp_path / "data", brokers=3, settings=settings):
+            pass
+    assert "\n" not in caught.value.message
+
+
+async def test_the_first_node_back_after_the_quorum_was_lost_is_not_waited_for(tmp_path: Path) -> None:
+    serving = asyncio.Event()
+
+    async def probe(nodes: Sequence[NodeLayout]) -> None:
+        if not serving.is_set():
+            raise ClientError("no controller")
+
+    serving.set()
+    async with fake_cluster.running(tmp_path / "data", brokers=3, probe=probe) as supervisor:
+        await supervisor.kill_all()
+        serving.clear()
+        await supervisor.start(1)
+        assert supervisor.node(1).state is NodeState.STARTING
+        second = asyncio.create_task(supervisor.start(2))
+        await until(lambda: supervisor.node(2).state is NodeState.STARTING)
+        assert not second.done()
+        serving.set()
+        await second
+        await until(lambda: supervisor.node(1).state is NodeState.RUNNING)
+
+
+async def test_every_controller_is_formatted_with_a_directory_id_of_its_own(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data", brokers=4) as supervisor:
+        ids = {}
+        for node in supervisor.layout.nodes:
+            meta = (supervisor.directory.log_dir(node.id) / "meta.properties").read_text()
+            ids[node.id] = meta.rpartition("directory.id=")[2].strip()
+        assert ids.pop(4) == "none" and len(set(ids.values())) == 3
+        assert all(not directory.startswith("-") for directory in ids.values())
 
 
 @pytest.mark.parametrize("use_pipe", [False, True])
