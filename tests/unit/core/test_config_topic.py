@@ -106,7 +106,6 @@ def test_a_valid_override_is_stored_in_one_form(name: str, given_text: str, stor
         ("remote.storage.enable", "true", "tiered storage is not built yet; accepted: 'false'"),
         ("max.compaction.lag.ms", "0", "allowed: at least 1"),
         ("follower.replication.throttled.replicas", "1:2,x", "allowed: * or partition:broker"),
-        ("follower.replication.throttled.replicas", "*", "replication between brokers is not built yet"),
         ("tidelog.record.validation", "none", "allowed: header, full"),
     ],
 )

@@ -117,11 +117,17 @@ LIMITED: Final = (
             doc="Reserve the space of a segment when it is created."),
     ),
     *limited(
-        "replication between brokers is not built yet",
+        "a broker that cannot report a failed directory goes on with the others, and reports it when it can",
         key("log.dir.failure.timeout.ms", LONG, 30000, LOW, check=at_least(1),
             doc="How long a broker lives on when it cannot report a failed directory."),
+    ),
+    *limited(
+        "a directory cannot be closed to new partitions yet",
         key("cordoned.log.dirs", LIST, "", MEDIUM, update=PER_BROKER,
             doc="Directories that get no new partitions."),
+    ),
+    *limited(
+        "moving partitions between log directories is not built yet",
         key("num.replica.alter.log.dirs.threads", INT, None, HIGH,
             doc="Threads that move partitions between directories."),
     ),

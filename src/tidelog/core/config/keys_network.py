@@ -54,6 +54,12 @@ HONOURED: Final = (
         doc="Fetch sessions kept at one time."),
     key("fetch.max.bytes", INT, 57671680, MEDIUM, check=at_least(1024),
         doc="Most bytes in one answer to a fetch."),
+    key("request.timeout.ms", INT, 30000, HIGH,
+        doc="How long the broker waits for answers to its own requests."),
+    key("socket.connection.setup.timeout.ms", LONG, 10000, MEDIUM,
+        doc="How long the node waits for its own outgoing connections."),
+    key("socket.connection.setup.timeout.max.ms", LONG, 30000, MEDIUM,
+        doc="Upper end of that wait after repeated failures."),
 )
 
 LIMITED: Final = (
@@ -69,15 +75,6 @@ LIMITED: Final = (
             doc="Protocol among brokers when inter.broker.listener.name is not set."),
         key("early.start.listeners", LIST, None, HIGH,
             doc="Listeners that open before the authorizer is ready."),
-    ),
-    *limited(
-        "replication between brokers is not built yet",
-        key("socket.connection.setup.timeout.ms", LONG, 10000, MEDIUM,
-            doc="How long the node waits for its own outgoing connections."),
-        key("socket.connection.setup.timeout.max.ms", LONG, 30000, MEDIUM,
-            doc="Upper end of that wait after repeated failures."),
-        key("request.timeout.ms", INT, 30000, HIGH,
-            doc="How long the broker waits for answers to its own requests."),
     ),
     *limited(
         "quotas are not built yet",

@@ -97,16 +97,13 @@ HONOURED: Final = (
     key("unclean.leader.election.enable", BOOLEAN, False, MEDIUM,
         synonyms=("unclean.leader.election.enable",),
         doc="Let a replica outside the in-sync set lead, at the price of records."),
+    key("follower.replication.throttled.replicas", LIST, "", MEDIUM, check=THROTTLED_REPLICAS,
+        doc="Replicas whose fetching is throttled, as partition:broker."),
+    key("leader.replication.throttled.replicas", LIST, "", MEDIUM, check=THROTTLED_REPLICAS,
+        doc="Replicas whose sending is throttled, as partition:broker."),
 )
 
 LIMITED: Final = (
-    *limited(
-        "replication between brokers is not built yet",
-        key("follower.replication.throttled.replicas", LIST, "", MEDIUM, check=THROTTLED_REPLICAS,
-            doc="Replicas whose fetching is throttled, as partition:broker."),
-        key("leader.replication.throttled.replicas", LIST, "", MEDIUM, check=THROTTLED_REPLICAS,
-            doc="Replicas whose sending is throttled, as partition:broker."),
-    ),
     *limited(
         "tiered storage is not built yet",
         key("local.retention.bytes", LONG, -2, MEDIUM, check=at_least(-2),

@@ -60,6 +60,30 @@ def value_of(layers: ConfigLayers, name: str) -> Value:
     return row.default_value() if text is None else row.parse(text)
 
 
+def list_of(layers: ConfigLayers, name: str) -> tuple[str, ...]:
+    """The entries in force of a LIST key."""
+    value = value_of(layers, name)
+    return value if isinstance(value, tuple) else ()
+
+
+def required_list(layers: ConfigLayers, name: str) -> tuple[str, ...]:
+    """The same of a key that must not be empty."""
+    entries = tuple(filter(None, list_of(layers, name)))
+    if not entries:
+        raise required(name)
+    return entries
+
+
+def text_of(layers: ConfigLayers, name: str) -> str:
+    """The text in force of a STRING key."""
+    value = value_of(layers, name)
+    return value if isinstance(value, str) else ""
+
+
+def required(name: str) -> ConfigError:
+    return ConfigError(f"{name} is required")
+
+
 def unknown_key(name: str) -> str:
     """What to tell whoever set a key that nobody reads."""
     # Only a mistaken file pays for this import.

@@ -9,14 +9,8 @@ from tidelog.core.config.key import ConfigError
 from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
 from tidelog.core.config.layers import ConfigLayers, check_static, value_of
 from tidelog.core.config.listeners import Endpoint, QuorumVoter
-from tidelog.core.config.node_checks import (
-    check_bounds,
-    check_not_built,
-    connection_overrides,
-    log_directories,
-    network,
-    quorum,
-)
+from tidelog.core.config.node_checks import check_bounds, connection_overrides, log_directories, network
+from tidelog.core.config.node_quorum import quorum, quorum_warnings
 from tidelog.core.config.topic import inherited_value
 
 # Attributes whose value in force comes from several keys of different units, by the topic key that unites them.
@@ -61,9 +55,11 @@ class NodeConfig:
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
     controller_quorum_voters: tuple[QuorumVoter, ...]
+    controller_socket_timeout_ms: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    follower_replication_throttled_rate: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -71,6 +67,8 @@ class NodeConfig:
     initial_broker_registration_timeout_ms: int
     inter_broker_listener_name: str
     internal_metadata_max_batch_size_in_bytes: int
+    leader_imbalance_check_interval_seconds: int
+    leader_replication_throttled_rate: int
     listeners: tuple[Endpoint, ...]
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
@@ -112,6 +110,7 @@ class NodeConfig:
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
+    metadata_max_idle_interval_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
     min_insync_replicas: int
@@ -131,6 +130,7 @@ class NodeConfig:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    queued_max_requests: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int
@@ -141,6 +141,8 @@ class NodeConfig:
     replica_socket_receive_buffer_bytes: int
     replica_socket_timeout_ms: int
     request_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
+    socket_connection_setup_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
@@ -156,6 +158,7 @@ class NodeConfig:
     tidelog_request_max_elements: int
     tidelog_request_max_tagged_fields: int
     unclean_leader_election_enable: bool
+    unclean_leader_election_interval_ms: int
 
     @property
     def is_broker(self) -> bool:
@@ -180,12 +183,17 @@ class NodeConfig:
         """What Metadata answers may name."""
         return tuple(at for at in self.advertised_listeners if at.listener_name not in self.controller_listener_names)
 
+    @property
+    def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
+        """Where other nodes reach this controller."""
+        return tuple(at for at in self.advertised_listeners if at.listener_name in self.controller_listener_names)
+
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
         """The config of a `server.properties` file, and warnings; ConfigError is one line for the user."""
         static, warnings = check_static(properties)
         config = cls._build(ConfigLayers(static=static))
-        return config, warnings + _open_listeners(config)
+        return config, warnings + quorum_warnings(config) + _open_listeners(config)
 
     def with_dynamic(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> tuple[Self, list[str]]:
         """This config under the dynamic values of the metadata log: the cluster's defaults and this broker's own.
@@ -200,12 +208,13 @@ class NodeConfig:
 
     @classmethod
     def _build(cls, layers: ConfigLayers) -> Self:
-        listening = network(layers)
         voting = quorum(layers)
+        listening = network(layers, voting.roles)
         dirs = log_directories(layers)
         special: dict[str, Any] = {
             "layers": layers,
             "node_id": voting.node_id,
+            "process_roles": voting.roles,
             "listeners": listening.listeners,
             "advertised_listeners": listening.advertised,
             "inter_broker_listener_name": listening.inter_broker,
@@ -226,7 +235,6 @@ class NodeConfig:
                 special[attribute] = value_of(layers, attribute.replace("_", "."))
         config = cls(**special)
         check_bounds(config)
-        check_not_built(config)
         return config
 
 

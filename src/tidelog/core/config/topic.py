@@ -28,7 +28,9 @@ class TopicConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = 2**63 - 1
     flush_ms: int = 2**63 - 1
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
     max_compaction_lag_ms: int = 2**63 - 1
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
