@@ -1,16 +1,21 @@
-"""Who listens where, in memory: addresses, ports, and connecting one protocol with another."""
+"""The network in memory: who listens where, the links between hosts and what is wrong with them."""
 
 import asyncio
 import errno
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from tidelog.sim.transport import MemoryTransport, connect_pair
+from tidelog.sim.links import Cut, Delay, Link
+from tidelog.sim.transport import MemoryTransport
 
 Address = tuple[str, int]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
+LOOPBACK: Final = "127.0.0.1"
+CONNECT_TIMEOUT_S: Final = 127.0
+"""When a kernel gives up on a host that answers nothing."""
 _FIRST_FREE_PORT: Final = 32768
 _LAST_PORT: Final = 65535
 _WILDCARDS: Final = ("0.0.0.0", "::")
@@ -34,7 +39,7 @@ class MemoryServer(asyncio.AbstractServer):
     ) -> None:
         self._network = network
         self.loop = loop
-        self.factory = factory
+        self._factory = factory
         self._address = address
         self._serving = True
 
@@ -47,6 +52,18 @@ class MemoryServer(asyncio.AbstractServer):
 
     def is_serving(self) -> bool:
         return self._serving
+
+    def accept(self, transport: MemoryTransport) -> None:
+        """The process takes what its kernel has connected, unless it is closed by now."""
+        if transport.lost:
+            return
+        if not self._serving:
+            transport.abort()
+            return
+        protocol = self._factory()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        transport.start()
 
     def close(self) -> None:
         """Stops listening; connections live on."""
@@ -71,14 +88,30 @@ class MemoryServer(asyncio.AbstractServer):
 
 
 class Network:
-    """All listeners. Ports are per address; free ones are handed out in order, so that runs are alike."""
+    """All hosts. Ports are per address; free ones are handed out in order, so that runs are alike.
 
-    def __init__(self) -> None:
+    Without a `delay` bytes arrive at once; delays are drawn from `rng`.
+    """
+
+    def __init__(self, *, delay: Delay | None = None, rng: random.Random | None = None) -> None:
+        self._delay = delay
+        self._rng = rng or random.Random(0)
+        self._world: asyncio.AbstractEventLoop | None = None
         self._listeners: dict[Address, MemoryServer] = {}
+        self._links: dict[tuple[str, str], Link] = {}
+        self._cuts: list[Cut] = []
+        # Both sides of every connection that is open, in the order they were made.
+        self._open: dict[MemoryTransport, None] = {}
         self._next_port = _FIRST_FREE_PORT
 
+    def use(self, world: asyncio.AbstractEventLoop) -> None:
+        """Whose time it is that bytes take."""
+        self._world = world
+
+    # --- listening and connecting -------------------------------------------------------------------------------------
+
     def listen(self, loop: asyncio.AbstractEventLoop, factory: ProtocolFactory, host: str, port: int) -> MemoryServer:
-        host = _canonical(host)
+        host = _seen_from(loop, host)
         address = (host, port or self._free_port(host))
         if address in self._listeners:
             raise OSError(errno.EADDRINUSE, f"address {address} is in use")
@@ -89,7 +122,7 @@ class Network:
     def unlisten(self, address: Address) -> None:
         del self._listeners[address]
 
-    def connect(
+    async def connect(
         self,
         loop: asyncio.AbstractEventLoop,
         factory: ProtocolFactory,
@@ -97,22 +130,68 @@ class Network:
         port: int,
         local_host: str,
     ) -> tuple[MemoryTransport, asyncio.BaseProtocol]:
-        server = self._find(_candidates(host, port))
-        if server is None:
+        target = _seen_from(loop, host)
+        there, back = self.link(local_host, target), self.link(target, local_host)
+        if there.direct and back.direct:
+            near = self._handshake(loop, host, target, port, local_host)
+        else:
+            near = await self._handshake_over(there, back, loop, host, target, port, local_host)
+        if near is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
-        local = (local_host, self._free_port(local_host))
-        remote = (_canonical(host), port)
         protocol: Any = factory()
-        near, far = connect_pair(loop, server.loop, local, remote)
         near.set_protocol(protocol)
-        # The client's side first, as when a real connect() returns before the server accepts.
         protocol.connection_made(near)
-        accepted: Any = server.factory()
-        far.set_protocol(accepted)
-        server.loop.call_soon(accepted.connection_made, far)
-        server.loop.call_soon(far.start)
         loop.call_soon(near.start)
         return near, protocol
+
+    async def _handshake_over(
+        self,
+        there: Link,
+        back: Link,
+        loop: asyncio.AbstractEventLoop,
+        host: str,
+        target: str,
+        port: int,
+        local_host: str,
+    ) -> MemoryTransport | None:
+        near: MemoryTransport | None = None
+        answered = False
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await there.travel(loop)
+                near = self._handshake(loop, host, target, port, local_host)
+                await back.travel(loop)
+                answered = True
+        except TimeoutError as error:
+            raise TimeoutError(errno.ETIMEDOUT, f"{host}:{port} did not answer") from error
+        finally:
+            if near is not None and not answered:
+                # Given up: the other side has a connection of which this one wants to know nothing.
+                near.vanish(silently=False)
+        if near is not None and near.lost:
+            raise ConnectionResetError(errno.ECONNRESET, f"{host}:{port} reset the connection")
+        return near
+
+    def _handshake(
+        self, loop: asyncio.AbstractEventLoop, host: str, target: str, port: int, local_host: str
+    ) -> MemoryTransport | None:
+        """At the other host. None when nobody listens there."""
+        server = self._find(_candidates(host, target, port))
+        if server is None:
+            return None
+        local, remote = (local_host, self._free_port(local_host)), (target, port)
+        world = self._world
+        assert world is not None
+        near = MemoryTransport(loop, world, local, remote, self.link(local_host, target), self._forget)
+        far = MemoryTransport(server.loop, world, remote, local, self.link(target, local_host), self._forget)
+        near.attach(far)
+        far.attach(near)
+        self._open[near] = self._open[far] = None
+        server.loop.call_soon(server.accept, far)
+        return near
+
+    def _forget(self, transport: MemoryTransport) -> None:
+        self._open.pop(transport, None)
 
     def _find(self, addresses: Iterable[Address]) -> MemoryServer | None:
         for address in addresses:
@@ -129,13 +208,88 @@ class Network:
                 return port
         raise OSError(errno.EADDRINUSE, f"no free port on {host}")
 
+    # --- links and faults ---------------------------------------------------------------------------------------------
 
-def _canonical(host: str) -> str:
-    return "127.0.0.1" if host == "localhost" else host
+    def link(self, source: str, target: str) -> Link:
+        found = self._links.get((source, target))
+        if found is None:
+            delay = None if source == target else self._delay
+            found = self._links[source, target] = Link(source, target, delay, self._rng)
+            for cut in self._cuts:
+                if cut.blocks(source, target):
+                    found.block()
+        return found
+
+    def apply(self, cut: Cut) -> Cut:
+        """Silence: bytes stop, nobody is told, new connections hang. Ends with `heal`."""
+        self._cuts.append(cut)
+        for link in self._links.values():
+            if cut.blocks(link.source, link.target):
+                link.block()
+        return cut
+
+    def heal(self, cut: Cut) -> None:
+        """What waited because of this fault alone goes on."""
+        self._cuts.remove(cut)
+        for link in self._links.values():
+            if cut.blocks(link.source, link.target):
+                link.unblock()
+
+    def heal_all(self) -> None:
+        for cut in list(self._cuts):
+            self.heal(cut)
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        return tuple(self._cuts)
+
+    def set_delay(self, delay: Delay | None, hosts: Iterable[str] = ()) -> None:
+        """Of all links between different hosts, or of those from or to these hosts."""
+        chosen = frozenset(hosts)
+        if not chosen:
+            self._delay = delay
+        for link in self._links.values():
+            if link.source != link.target and (not chosen or link.source in chosen or link.target in chosen):
+                link.set_delay(delay)
+
+    def connections(self, one: str, other: str) -> list[MemoryTransport]:
+        """One side of each open connection between two hosts: the side of `one`."""
+        return [side for side in self._open if side.local_host == one and side.remote_host == other]
+
+    def break_off(self, one: str, other: str) -> int:
+        """Resets every connection between two hosts; how many there were."""
+        found = self.connections(one, other) or self.connections(other, one)
+        for side in found:
+            side.break_off()
+        return len(found)
+
+    def half_open(self, one: str, other: str) -> int:
+        """Every connection between two hosts goes dead and neither side is told: a box between them forgot it."""
+        found = [*self.connections(one, other), *self.connections(other, one)]
+        for side in found:
+            nowhere = Link(side.local_host, side.remote_host, None, self._rng)
+            nowhere.block()
+            side.sever(nowhere)
+        return len(found) // 2
+
+    def process_gone(self, loop: asyncio.AbstractEventLoop, *, silently: bool) -> None:
+        """Its listeners refuse from now on and its connections are reset; silently if the machine went with it."""
+        for address in [address for address, server in self._listeners.items() if server.loop is loop]:
+            del self._listeners[address]
+        for side in [side for side in self._open if side.loop is loop]:
+            side.vanish(silently=silently)
 
 
-def _candidates(host: str, port: int) -> list[Address]:
+def _seen_from(loop: asyncio.AbstractEventLoop, host: str) -> str:
+    """Names for "this machine" mean the machine of whoever says them."""
+    own = getattr(loop, "host", LOOPBACK)
+    if own != LOOPBACK and (host in _WILDCARDS or host in ("localhost", LOOPBACK, "::1")):
+        return str(own)
+    return LOOPBACK if host == "localhost" else host
+
+
+def _candidates(host: str, target: str, port: int) -> list[Address]:
     """Where to look for a listener: the address itself, the other loopback for a name, the wildcard of its family."""
-    hosts = ["127.0.0.1", "::1"] if host == "localhost" else [host]
+    hosts = [LOOPBACK, "::1"] if host == "localhost" and target == LOOPBACK else [target]
     wildcards = _WILDCARDS if host == "localhost" else (("::",) if ":" in host else ("0.0.0.0",))
     return [(name, port) for name in (*hosts, *wildcards)]

@@ -1,33 +1,67 @@
 """A byte stream between two protocols of virtual loops, with the manners of a socket.
 
-Bytes written on one side arrive on the other in order, some turns later; what the other side does not read piles up and
-the writer is told to stop (`pause_writing`). Closing sends what was written and then an end of file; aborting resets.
+Bytes written on one side arrive on the other in order, as the link between the hosts has it; what the other side does
+not read piles up and the writer is told to stop (`pause_writing`). Closing sends what was written and then an end of
+file; aborting resets. Nothing but bytes, ends of file and resets that arrive tells one side about the other.
 """
 
 import asyncio
+import enum
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
+
+from tidelog.sim.links import Link
 
 Address = tuple[str, int]
 
 READ_BYTES: Final = 64 * 1024
 """Most that one read delivers."""
 DEFAULT_HIGH_BYTES: Final = 64 * 1024
+SOCKET_BUFFER_BYTES: Final = 256 * 1024
+"""What the kernel takes over from a writer: a transport with no more than this to send is closed at once."""
+
+
+class _Mark(enum.Enum):
+    """Packets that are not bytes."""
+
+    END = "end of file"
+    RESET = "reset"
+
+
+Packet = memoryview | _Mark
 
 
 class MemoryTransport(asyncio.Transport):
     """One side of a connection.
 
-    `_inbox` holds what the other side sent and this side has not read: the kernel's buffers and the wire in one. It is
-    bounded by the sender's manners only, as everywhere in asyncio.
+    `_inbox` holds what has arrived and this side has not read; `_wire` what this side has written and has not arrived.
+    Both are bounded by the sender's manners only, as everywhere in asyncio.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, local: Address, remote: Address) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        world: asyncio.AbstractEventLoop,
+        local: Address,
+        remote: Address,
+        link: Link,
+        on_lost: "Callable[[MemoryTransport], None]",
+    ) -> None:
         super().__init__({"sockname": local, "peername": remote})
-        self._loop = loop
+        self.loop: Final = loop
+        self.local_host: Final = local[0]
+        self.remote_host: Final = remote[0]
+        # What the kernels and the wire do, they do whatever the processes are doing.
+        self._world = world
+        self._link = link
+        self._on_lost = on_lost
         self._protocol: Any = None
         self._other: MemoryTransport = self
+        self._wire: deque[tuple[float, Packet]] = deque()
+        self._wire_bytes = 0
+        self._last_arrival = 0.0
+        self._sending: asyncio.Handle | None = None
         self._inbox: deque[memoryview] = deque()
         self._inbox_bytes = 0
         self._inbox_eof = False
@@ -50,7 +84,7 @@ class MemoryTransport(asyncio.Transport):
         self._started = True
         self._schedule()
 
-    # --- protocol and state ---------------------------------------------------------------------------------------
+    # --- protocol and state -------------------------------------------------------------------------------------------
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
@@ -62,7 +96,11 @@ class MemoryTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
-    # --- reading ----------------------------------------------------------------------------------------------------
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def is_reading(self) -> bool:
         return self._reading and not self._closing
@@ -77,7 +115,7 @@ class MemoryTransport(asyncio.Transport):
     def _schedule(self) -> None:
         able = self._delivery is None and self._started and self._reading and not self._lost
         if able and (self._inbox or (self._inbox_eof and not self._eof_seen)):
-            self._delivery = self._loop.call_soon(self._deliver)
+            self._delivery = self.loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         """One read: as many bytes as a read takes, or the end of file."""
@@ -86,7 +124,7 @@ class MemoryTransport(asyncio.Transport):
             return
         if self._inbox:
             self._read_once()
-            self._other._drained(self._inbox_bytes)
+            self._other._read_by_other()
         elif self._inbox_eof and not self._eof_seen:
             self._eof_seen = True
             if not self._protocol.eof_received():
@@ -116,23 +154,16 @@ class MemoryTransport(asyncio.Transport):
         self._inbox_bytes -= len(data)
         return data
 
-    # --- writing ----------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._eof_sent:
             raise RuntimeError("cannot write after the end of file")
         if self._closing or not len(data):
             return
-        other = self._other
-        if other._lost or other._closing:
-            # The other side has closed its socket: its kernel answers with a reset, a moment later.
-            self._loop.call_soon(self._reset)
-            return
         # Copied now: the writer may reuse its buffer.
-        other._inbox.append(memoryview(bytes(data)))
-        other._inbox_bytes += len(data)
-        other._schedule()
-        if other._inbox_bytes > self._high and not self._writing_paused:
+        self._send(memoryview(bytes(data)))
+        if not self._writing_paused and self.get_write_buffer_size() > self._high and not self._closing:
             self._writing_paused = True
             self._protocol.pause_writing()
 
@@ -142,7 +173,7 @@ class MemoryTransport(asyncio.Transport):
     def write_eof(self) -> None:
         if not self._eof_sent:
             self._eof_sent = True
-            self._other._receive_eof()
+            self._send(_Mark.END)
 
     def can_write_eof(self) -> bool:
         return True
@@ -157,26 +188,90 @@ class MemoryTransport(asyncio.Transport):
         return self._low, self._high
 
     def get_write_buffer_size(self) -> int:
-        return self._other._inbox_bytes
+        return self._wire_bytes + self._other._inbox_bytes
 
-    def _drained(self, unread_bytes: int) -> None:
-        """The other side has read."""
-        if self._writing_paused and unread_bytes <= self._low and not self._lost:
+    def _read_by_other(self) -> None:
+        """The other side has read, or will never read: a full buffer may have room now."""
+        if (self._writing_paused or self._closing) and not self._lost:
+            self.loop.call_soon(self._drained)
+
+    def _drained(self) -> None:
+        if self._lost:
+            return
+        unread_bytes = self.get_write_buffer_size()
+        if self._writing_paused and unread_bytes <= self._low:
             self._writing_paused = False
             self._protocol.resume_writing()
-        if self._closing and not unread_bytes:
+        if self._closing and unread_bytes <= SOCKET_BUFFER_BYTES:
             self._lose(None)
 
-    # --- the end ----------------------------------------------------------------------------------------------------
+    # --- the wire -----------------------------------------------------------------------------------------------------
+
+    def _send(self, packet: Packet) -> None:
+        link = self._link
+        if link.direct and not self._wire:
+            self._other._arrive(packet)
+            return
+        if link.blocked and packet is _Mark.RESET:
+            # Nobody sends a reset again: it is lost, and the other side keeps a connection to nobody.
+            return
+        arrival = self._last_arrival = max(self._world.time() + link.draw_delay_s(), self._last_arrival)
+        self._wire.append((arrival, packet))
+        if isinstance(packet, memoryview):
+            self._wire_bytes += len(packet)
+        self._keep_sending()
+
+    def _keep_sending(self) -> None:
+        if not self._wire or self._sending is not None:
+            return
+        if self._link.blocked:
+            self._link.wait_to_send(self)
+        else:
+            self._sending = self._world.call_at(self._wire[0][0], self._carry)
+
+    def _carry(self) -> None:
+        self._sending = None
+        wire, now = self._wire, self._world.time()
+        while wire and wire[0][0] <= now and not self._link.blocked:
+            packet = wire.popleft()[1]
+            if isinstance(packet, memoryview):
+                self._wire_bytes -= len(packet)
+            self._other._arrive(packet)
+        self._keep_sending()
+
+    def resume_sending(self) -> None:
+        """The link works again: what waited goes out together."""
+        if self._wire:
+            arrival = self._last_arrival = self._world.time() + self._link.draw_delay_s()
+            self._wire = deque((arrival, packet) for _, packet in self._wire)
+            self._keep_sending()
+
+    def _arrive(self, packet: Packet) -> None:
+        if packet is _Mark.RESET:
+            self._reset()
+        elif packet is _Mark.END:
+            self._inbox_eof = True
+            self._schedule()
+        elif self._closing:
+            # This side has closed its socket: its kernel answers bytes with a reset, a moment later.
+            self._world.call_soon(self._send, _Mark.RESET)
+        else:
+            self._inbox.append(packet)
+            self._inbox_bytes += len(packet)
+            self._schedule()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Reads no more; lost once the other side has read what was written."""
+        """Reads no more; lost once the kernel has what was written."""
         if self._closing:
             return
         self._closing = True
         self._forget_inbox()
-        self._other._receive_eof()
-        if not self._other._inbox_bytes or self._other._lost:
+        if not self._eof_sent:
+            self._eof_sent = True
+            self._send(_Mark.END)
+        if self._other._lost or self.get_write_buffer_size() <= SOCKET_BUFFER_BYTES:
             self._lose(None)
 
     def abort(self) -> None:
@@ -184,41 +279,51 @@ class MemoryTransport(asyncio.Transport):
             return
         self._closing = True
         self._forget_inbox()
-        other = self._other
-        other._forget_inbox()
+        self._forget_wire()
         self._lose(None)
-        other._reset()
+        self._send(_Mark.RESET)
 
-    def _receive_eof(self) -> None:
-        self._inbox_eof = True
-        self._schedule()
+    def vanish(self, *, silently: bool) -> None:
+        """The process is gone: what it had written arrives, then a reset. Silently: its machine is gone as well."""
+        if silently:
+            self._forget_wire()
+        if self._lost:
+            return
+        self._closing = self._lost = True
+        self._forget_inbox()
+        self._on_lost(self)
+        if not silently:
+            self._send(_Mark.RESET)
+
+    def sever(self, link: Link) -> None:
+        """Bytes go over another link from now on; one that is blocked for good leaves the connection half-open."""
+        self._link = link
+
+    def break_off(self) -> None:
+        """Something between the hosts resets the connection: both sides hear of it, bytes on the way are lost."""
+        for side in (self, self._other):
+            side._forget_wire()
+            side._reset()
 
     def _reset(self) -> None:
         if not self._lost:
             self._closing = True
             self._forget_inbox()
+            self._forget_wire()
             self._lose(ConnectionResetError("the connection was reset by the other side"))
 
     def _forget_inbox(self) -> None:
         self._inbox.clear()
         self._inbox_bytes = 0
-        self._other._loop.call_soon(self._other._drained, 0)
+        self._other._read_by_other()
+
+    def _forget_wire(self) -> None:
+        self._wire.clear()
+        self._wire_bytes = 0
 
     def _lose(self, error: Exception | None) -> None:
         if not self._lost:
             self._lost = True
-            self._loop.call_soon(self._protocol.connection_lost, error)
-
-
-def connect_pair(
-    near_loop: asyncio.AbstractEventLoop,
-    far_loop: asyncio.AbstractEventLoop,
-    near_address: Address,
-    far_address: Address,
-) -> tuple[MemoryTransport, MemoryTransport]:
-    """Both sides of a new connection, not started yet."""
-    near = MemoryTransport(near_loop, near_address, far_address)
-    far = MemoryTransport(far_loop, far_address, near_address)
-    near.attach(far)
-    far.attach(near)
-    return near, far
+            self._on_lost(self)
+            if self._protocol is not None:
+                self.loop.call_soon(self._protocol.connection_lost, error)

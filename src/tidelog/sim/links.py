@@ -1,0 +1,124 @@
+"""The way from one host to another: how long it takes, and whether anything gets through."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tidelog.sim.transport import MemoryTransport
+
+Blocks = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How long a packet takes: at least `least_s`, on average `mean_s` more, seldom much more."""
+
+    least_s: float
+    mean_s: float
+
+    def draw(self, rng: random.Random) -> float:
+        return self.least_s + rng.expovariate(1.0) * self.mean_s
+
+
+class Link:
+    """One direction between two hosts. While it is blocked bytes wait (a sender sends again), and nobody is told."""
+
+    __slots__ = ("_rng", "_waiting_connects", "_waiting_streams", "blocked_by", "delay", "direct", "source", "target")
+
+    def __init__(self, source: str, target: str, delay: Delay | None, rng: random.Random) -> None:
+        self.source: Final = source
+        self.target: Final = target
+        self.delay = delay
+        self.blocked_by = 0
+        self._rng = rng
+        self._waiting_streams: dict[MemoryTransport, None] = {}
+        self._waiting_connects: list[asyncio.Future[None]] = []
+        self.direct = delay is None
+        """Bytes arrive at once."""
+
+    @property
+    def blocked(self) -> bool:
+        return self.blocked_by > 0
+
+    def draw_delay_s(self) -> float:
+        return 0.0 if self.delay is None else self.delay.draw(self._rng)
+
+    def set_delay(self, delay: Delay | None) -> None:
+        self.delay = delay
+        self.direct = delay is None and not self.blocked
+
+    def block(self) -> None:
+        self.blocked_by += 1
+        self.direct = False
+
+    def unblock(self) -> None:
+        assert self.blocked_by > 0
+        self.blocked_by -= 1
+        if self.blocked:
+            return
+        self.direct = self.delay is None
+        streams, self._waiting_streams = self._waiting_streams, {}
+        for stream in streams:
+            stream.resume_sending()
+        connects, self._waiting_connects = self._waiting_connects, []
+        for waiter in connects:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def wait_to_send(self, stream: "MemoryTransport") -> None:
+        self._waiting_streams[stream] = None
+
+    async def travel(self, loop: asyncio.AbstractEventLoop) -> None:
+        """One packet's way, sent again until it gets through."""
+        while True:
+            if self.blocked:
+                waiter: asyncio.Future[None] = loop.create_future()
+                self._waiting_connects.append(waiter)
+                await waiter
+            delay_s = self.draw_delay_s()
+            if delay_s:
+                await asyncio.sleep(delay_s)
+            if not self.blocked:
+                return
+
+
+class Cut:
+    """A fault of the network between hosts that are named; `name` says it in a trace."""
+
+    def __init__(self, name: str, blocks: Blocks) -> None:
+        self.name = name
+        self.blocks = blocks
+
+    @classmethod
+    def partition(cls, groups: Sequence[Collection[str]]) -> "Cut":
+        """No byte goes from one group to another; hosts of no group talk to all."""
+        group_of = {host: index for index, group in enumerate(groups) for host in group}
+        name = "partition " + " | ".join(",".join(sorted(group)) for group in groups)
+
+        def blocks(source: str, target: str) -> bool:
+            if source not in group_of or target not in group_of:
+                return False
+            return group_of[source] != group_of[target]
+
+        return cls(name, blocks)
+
+    @classmethod
+    def bridge(cls, left: Collection[str], middle: str, right: Collection[str]) -> "Cut":
+        """Two sides that see the host in the middle and not each other."""
+        cut = cls.partition([left, right])
+        cut.name = f"bridge {','.join(sorted(left))} - {middle} - {','.join(sorted(right))}"
+        return cut
+
+    @classmethod
+    def one_way(cls, sources: Collection[str], targets: Collection[str]) -> "Cut":
+        """Nothing from these reaches those; the other direction works."""
+        name = f"one-way {','.join(sorted(sources))} -> {','.join(sorted(targets))}"
+        return cls(name, lambda source, target: source in sources and target in targets)
+
+    @classmethod
+    def isolate(cls, host: str) -> "Cut":
+        """The host is alone; a machine without power looks the same."""
+        return cls(f"isolate {host}", lambda source, target: (source == host) != (target == host))
