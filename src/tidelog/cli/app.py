@@ -13,10 +13,13 @@ from tidelog.cli import (
     consume,
     demo,
     dump,
+    elect,
     groups,
     local,
     offsets,
     produce,
+    quorum,
+    reassign,
     server,
     topics,
 )
@@ -47,11 +50,12 @@ def options(
     """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
 
 
-for module in (local, server, produce, consume, offsets, dump, demo):
+for module in (local, server, produce, consume, offsets, elect, reassign, dump, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
 app.add_typer(groups.app, name="groups")
+app.add_typer(quorum.app, name="quorum")
 app.add_typer(chaos.app, name="chaos")
 
 # Typer brings its own copy of click in newer versions and uses the package in older ones: their errors

@@ -37,11 +37,25 @@ def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_commands_of_the_contract_are_there() -> None:
     top = {command[0] for command in ALL_COMMANDS}
-    assert top >= {"up", "down", "status", "node", "format", "produce", "consume", "offsets", "dump", "demo"}
+    assert top >= {
+        "up",
+        "down",
+        "status",
+        "node",
+        "format",
+        "produce",
+        "consume",
+        "offsets",
+        "dump",
+        "demo",
+        "elect",
+        "reassign",
+    }
     assert {" ".join(command) for command in ALL_COMMANDS} >= {
         *(f"topics {verb}" for verb in ("create", "list", "describe", "alter", "delete")),
         *(f"configs {verb}" for verb in ("describe", "alter")),
         *(f"groups {verb}" for verb in ("list", "describe", "reset-offsets", "delete")),
+        *(f"quorum {verb}" for verb in ("describe", "add", "remove")),
         *(f"chaos {verb}" for verb in ("kill", "stop", "start", "pause", "resume")),
     }
 
@@ -80,6 +94,21 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["offsets", "t", "--time", "yesterday"],
         ["groups", "reset-offsets", "g", "--topic", "t"],
         ["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"],
+        ["elect"],
+        ["elect", "--preferred", "--unclean"],
+        ["elect", "--preferred", "--partition", "0"],
+        ["reassign"],
+        ["reassign", "t"],
+        ["reassign", "t", "--replicas", "1,2"],
+        ["reassign", "t", "--partition", "0", "--replicas", "one"],
+        ["reassign", "t", "--partition", "0", "--replicas", "1", "--cancel"],
+        ["reassign", "t", "--partition", "0", "--throttle", "5", "--list"],
+        ["reassign", "--partition", "0", "--list"],
+        ["quorum", "add", "--id", "4"],
+        ["quorum", "add", "--id", "4", "--endpoint", "127.0.0.1:1"],
+        ["quorum", "add", "--id", "4", "--endpoint", "CONTROLLER://nowhere"],
+        ["quorum", "add", "--id", "4", "--endpoint", "C://h:1", "--directory-id", "short"],
+        ["quorum", "remove"],
         ["up", "--brokers", "100"],
         ["up", "--brokers", "0"],
         ["up", "--set", "novalue"],
@@ -110,6 +139,11 @@ def test_bad_usage_is_one_line_and_status_two(
         ["consume", "t"],
         ["offsets", "t"],
         ["groups", "list"],
+        ["elect", "--preferred"],
+        ["reassign", "--list"],
+        ["reassign", "t", "--partition", "0", "--replicas", "1"],
+        ["quorum", "describe"],
+        ["quorum", "remove", "--id", "3"],
         ["configs", "describe", "--topic", "t"],
         ["down"],
         ["status"],

@@ -1,0 +1,91 @@
+"""`elect`: ElectLeaders."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, print_json
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.client.elections import ElectionResult
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example("tidelog elect --preferred", "tidelog elect --unclean --topic orders --partition 0"),
+    )(elect)
+
+
+def elect(
+    preferred: Annotated[bool, typer.Option("--preferred", help="The first replica of each partition leads.")] = False,
+    unclean: Annotated[
+        bool,
+        typer.Option(
+            "--unclean", help="A partition without a leader gets one, out of sync if need be: may lose records."
+        ),
+    ] = False,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Only this topic; else all.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="P", min=0, help="Only this one of it.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Elect leaders of partitions."""
+    if preferred == unclean:
+        raise bad_usage("give either --preferred or --unclean")
+    if partition is not None and topic is None:
+        raise bad_usage("--partition wants a --topic")
+
+    async def work(client: "Client") -> "list[ElectionResult]":
+        from tidelog.client.elections import ElectionType, elect_leaders
+        from tidelog.client.topics import describe_topic
+
+        asked: dict[str, list[int]] | None = None
+        if topic is not None and partition is not None:
+            asked = {topic: [partition]}
+        elif topic is not None:
+            asked = {topic: [found.partition for found in (await describe_topic(client, topic)).partitions]}
+        return await elect_leaders(client, ElectionType.PREFERRED if preferred else ElectionType.UNCLEAN, asked)
+
+    results = with_client(bootstrap, work)
+    if as_json:
+        print_json([_as_json(result) for result in results])
+    else:
+        _print(results, "preferred" if preferred else "unclean")
+    failed = [result for result in results if result.error is not None and not result.not_needed]
+    if failed:
+        from tidelog.client.client import one_line
+
+        first = failed[0]
+        assert first.error is not None
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise CommandFailed(f"no leader was elected for {_names(failed[:1])}: {one_line(first.error)}{more}")
+
+
+def _print(results: "list[ElectionResult]", kind: str) -> None:
+    elected = [result for result in results if result.error is None]
+    settled = [result for result in results if result.not_needed]
+    if elected:
+        print(f"elected ({kind}): {_names(elected)}")
+    if settled:
+        print(f"led already by the right replica: {_names(settled)}")
+    if not results:
+        print("no partition needs an election")
+
+
+def _names(results: "list[ElectionResult]") -> str:
+    return ", ".join(f"{result.tp.topic}-{result.tp.partition}" for result in results)
+
+
+def _as_json(result: "ElectionResult") -> dict[str, Any]:
+    outcome = "elected" if result.error is None else "not-needed" if result.not_needed else "failed"
+    return {
+        "topic": result.tp.topic,
+        "partition": result.tp.partition,
+        "result": outcome,
+        "error": None if result.error is None or result.not_needed else result.error.code.name,
+    }

@@ -1,0 +1,205 @@
+"""`quorum`: describe the metadata quorum, add and remove its voters."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tidelog.client.client import Client
+    from tidelog.client.quorum import QuorumDescription, QuorumEndpoint, QuorumReplica
+
+app = typer.Typer(help="Describe the metadata quorum, add and remove its voters.", no_args_is_help=True)
+
+Id = Annotated[int, typer.Option("--id", min=0, metavar="NODE", help="Id of the controller.")]
+DirectoryId = Annotated[
+    str | None,
+    typer.Option(
+        "--directory-id",
+        metavar="ID",
+        help="directory.id of its metadata directory (in meta.properties); else as the quorum knows the node.",
+    ),
+]
+
+
+@app.command(epilog=example("tidelog quorum describe", "tidelog quorum describe --replication --json"))
+def describe(
+    replication: Annotated[
+        bool, typer.Option("--replication", help="How far each voter and observer has replicated.")
+    ] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show who leads the quorum, who votes and who follows."""
+
+    async def work(client: "Client") -> "tuple[str | None, QuorumDescription]":
+        from tidelog.client.quorum import describe_quorum
+
+        await client.refresh([])
+        return client.metadata.cluster_id, await describe_quorum(client)
+
+    cluster_id, found = with_client(bootstrap, work)
+    if replication:
+        rows = _replication(found)
+        if as_json:
+            print_json(rows)
+        else:
+            print_table(list(_REPLICATION), [[row[key] for key in _REPLICATION.values()] for row in rows])
+        return
+    if as_json:
+        print_json(_status(cluster_id, found))
+        return
+    status = _status(cluster_id, found)
+    for word, key in _STATUS.items():
+        value = status[key]
+        print(f"{word + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
+
+
+@app.command(epilog=example("tidelog quorum add --id 4 --endpoint CONTROLLER://127.0.0.1:9096"))
+def add(
+    node: Id,
+    endpoints: Annotated[
+        list[str] | None,
+        typer.Option("--endpoint", metavar="NAME://HOST:PORT", help="Its controller listener; repeat for several."),
+    ] = None,
+    directory_id: DirectoryId = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Give a running controller a vote, once it has caught up with the metadata log."""
+    if not endpoints:
+        raise bad_usage("give the controller's listener: --endpoint NAME://HOST:PORT")
+    listeners = [_endpoint(text) for text in endpoints]
+    directory = _directory_id(directory_id)
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.quorum import add_voter
+
+        await add_voter(client, node, directory or await _known_directory(client, node, voters_only=False), listeners)
+
+    with_client(bootstrap, work)
+    note(f"node {node} is a voter")
+
+
+@app.command(epilog=example("tidelog quorum remove --id 3"))
+def remove(node: Id, directory_id: DirectoryId = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Take a controller's vote away. A node that lost its disk is removed by its old directory id."""
+    directory = _directory_id(directory_id)
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.quorum import remove_voter
+
+        await remove_voter(client, node, directory or await _known_directory(client, node, voters_only=True))
+
+    with_client(bootstrap, work)
+    note(f"node {node} is no voter any more")
+
+
+_STATUS = {
+    "ClusterId": "cluster_id",
+    "LeaderId": "leader_id",
+    "LeaderEpoch": "leader_epoch",
+    "HighWatermark": "high_watermark",
+    "MaxFollowerLag": "max_follower_lag",
+    "MaxFollowerLagTimeMs": "max_follower_lag_time_ms",
+    "CurrentVoters": "current_voters",
+    "CurrentObservers": "current_observers",
+}
+_REPLICATION = {
+    "NodeId": "node_id",
+    "DirectoryId": "directory_id",
+    "LogEndOffset": "log_end_offset",
+    "Lag": "lag",
+    "LastFetchTimestamp": "last_fetch_timestamp",
+    "LastCaughtUpTimestamp": "last_caught_up_timestamp",
+    "Status": "status",
+}
+
+
+def _status(cluster_id: str | None, found: "QuorumDescription") -> dict[str, Any]:
+    return {
+        "cluster_id": cluster_id,
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "max_follower_lag": found.max_follower_lag,
+        "max_follower_lag_time_ms": found.max_follower_lag_time_ms,
+        "current_voters": [_member(each) for each in found.voters],
+        "current_observers": [_member(each) for each in found.observers],
+    }
+
+
+def _member(replica: "QuorumReplica") -> dict[str, Any]:
+    """As Kafka's own tool prints it."""
+    from tidelog.core.ids import uuid_to_text
+
+    member: dict[str, Any] = {"id": replica.id, "directoryId": uuid_to_text(replica.directory_id)}
+    if replica.endpoints:
+        member["endpoints"] = [str(endpoint) for endpoint in replica.endpoints]
+    return member
+
+
+def _replication(found: "QuorumDescription") -> list[dict[str, Any]]:
+    from tidelog.core.ids import uuid_to_text
+
+    followers = [voter for voter in found.voters if voter.id != found.leader_id]
+    leader = [] if found.leader is None else [(found.leader, "Leader")]
+    replicas = [
+        *leader,
+        *((voter, "Follower") for voter in followers),
+        *((observer, "Observer") for observer in found.observers),
+    ]
+    return [
+        {
+            "node_id": replica.id,
+            "directory_id": uuid_to_text(replica.directory_id),
+            "log_end_offset": replica.log_end_offset,
+            "lag": found.lag_of(replica),
+            "last_fetch_timestamp": replica.last_fetch_timestamp,
+            "last_caught_up_timestamp": replica.last_caught_up_timestamp,
+            "status": status,
+        }
+        for replica, status in replicas
+    ]
+
+
+async def _known_directory(client: "Client", node: int, *, voters_only: bool) -> "UUID":
+    from tidelog.client.quorum import describe_quorum
+
+    found = await describe_quorum(client)
+    replica = found.replica(node)
+    if replica is None or (voters_only and replica not in found.voters):
+        what = "votes in" if voters_only else "follows"
+        raise CommandFailed(f"no node {node} {what} the quorum; name its directory with --directory-id")
+    return replica.directory_id
+
+
+def _directory_id(text: str | None) -> "UUID | None":
+    from tidelog.core.ids import uuid_from_text
+
+    if text is None:
+        return None
+    try:
+        return uuid_from_text(text)
+    except ValueError as error:
+        raise bad_usage(f"--directory-id: {error}") from error
+
+
+def _endpoint(text: str) -> "QuorumEndpoint":
+    from tidelog.client.addresses import parse_bootstrap
+    from tidelog.client.errors import ClientError
+    from tidelog.client.quorum import QuorumEndpoint
+
+    name, separator, address = text.partition("://")
+    try:
+        if not separator or not name:
+            raise ClientError("no listener name")
+        (at,) = parse_bootstrap(address)
+    except (ClientError, ValueError) as error:
+        raise bad_usage(f"--endpoint wants NAME://HOST:PORT, not {text!r}") from error
+    return QuorumEndpoint(name=name, host=at.host, port=at.port)

@@ -1,0 +1,168 @@
+"""`reassign`: move the replicas of a partition, list what is moving, cancel it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.client.client import Client
+    from tidelog.client.reassignments import Reassignment
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog reassign orders --partition 0 --replicas 1,2,4 --throttle 10000000 --wait",
+            "tidelog reassign --list",
+            "tidelog reassign orders --partition 0 --cancel",
+        )
+    )(reassign)
+
+
+def reassign(
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", metavar="P", min=0, help="The partition.")] = None,
+    replicas: Annotated[
+        str | None, typer.Option("--replicas", metavar="1,2,3", help="Brokers that shall hold it, the first preferred.")
+    ] = None,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle",
+            metavar="BYTES",
+            min=1,
+            help="Bytes per second and broker for what is copied; taken away by --wait or --cancel.",
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until it is done; also for one begun before. Ends its throttle.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="Show reassignments under way.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas of before.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Move the replicas of a partition to other brokers, while it serves.
+
+    --list and --cancel take all reassignments under way, those of a TOPIC, or that of one --partition.
+    """
+    if show + cancel + (replicas is not None) > 1:
+        raise bad_usage("give one of --replicas, --list and --cancel")
+    if not (show or cancel or wait or replicas is not None):
+        raise bad_usage("say what to do: --replicas, --wait, --list or --cancel")
+    if partition is not None and topic is None:
+        raise bad_usage("--partition wants a TOPIC")
+    if throttle is not None and replicas is None:
+        raise bad_usage("--throttle wants --replicas")
+    if replicas is not None or (wait and not show and not cancel):
+        if topic is None or partition is None:
+            raise bad_usage("name one partition: TOPIC --partition P")
+        target = None if replicas is None else _brokers(replicas)
+        _move(bootstrap, topic, partition, target, throttle, wait=wait, as_json=as_json)
+        return
+    found = with_client(bootstrap, lambda client: _ongoing(client, topic, partition, cancel=cancel))
+    if cancel and not found:
+        raise CommandFailed("no reassignment is in progress" + ("" if topic is None else f" for {topic}"))
+    if as_json:
+        print_json([_as_json(each) for each in found])
+    elif cancel:
+        note(f"cancelled {len(found)}")
+    else:
+        rows = [
+            [each.tp.topic, each.tp.partition, _text(each.replicas), _text(each.adding), _text(each.removing)]
+            for each in found
+        ]
+        print_table(["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"], rows)
+
+
+def _move(
+    bootstrap: str,
+    topic: str,
+    partition: int,
+    target: list[int] | None,
+    throttle: int | None,
+    *,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    async def work(client: "Client") -> "list[Reassignment]":
+        from tidelog.client.reassignments import alter_reassignments, list_reassignments, wait_reassigned
+        from tidelog.client.throttles import remove_throttle, set_throttle
+        from tidelog.client.topics import describe_topic
+        from tidelog.core.ids import TopicPartition
+
+        tp = TopicPartition(topic, partition)
+        if target is not None:
+            # Before anything is copied, so that nothing is copied at full speed first.
+            if throttle is not None:
+                described = {each.partition: each for each in (await describe_topic(client, topic)).partitions}
+                old = described[partition].replicas if partition in described else ()
+                await set_throttle(client, topic, partition, old=old, new=target, bytes_per_second=throttle)
+            await alter_reassignments(client, {tp: target})
+        if wait:
+            await wait_reassigned(client, [tp])
+            await remove_throttle(client, topic, partition)
+            await _end_rates(client)
+        return await list_reassignments(client, [tp])
+
+    found = with_client(bootstrap, work)
+    if as_json:
+        print_json([_as_json(each) for each in found])
+    elif found:
+        note(f"{topic}-{partition} moves to {_text(found[0].target)}; `tidelog reassign --list` shows it")
+    else:
+        note(f"{topic}-{partition} is where it should be")
+
+
+async def _ongoing(client: "Client", topic: str | None, partition: int | None, *, cancel: bool) -> "list[Reassignment]":
+    from tidelog.client.reassignments import alter_reassignments, list_reassignments
+    from tidelog.client.throttles import remove_throttle
+
+    found = [
+        each
+        for each in await list_reassignments(client)
+        if topic in (None, each.tp.topic) and partition in (None, each.tp.partition)
+    ]
+    if cancel and found:
+        await alter_reassignments(client, {each.tp: None for each in found})
+        for each in found:
+            await remove_throttle(client, each.tp.topic, each.tp.partition)
+        await _end_rates(client)
+    return found
+
+
+async def _end_rates(client: "Client") -> None:
+    """The brokers' rates belong to everything that moves: the last to arrive takes them away."""
+    from tidelog.client.reassignments import list_reassignments
+    from tidelog.client.throttles import remove_rates
+
+    if not await list_reassignments(client):
+        await client.refresh([])
+        await remove_rates(client, client.metadata.brokers.keys())
+
+
+def _brokers(text: str) -> list[int]:
+    try:
+        return [int(broker) for broker in text.split(",")]
+    except ValueError as error:
+        raise bad_usage(f"--replicas wants broker ids as in 1,2,3, not {text!r}") from error
+
+
+def _text(brokers: "Sequence[int]") -> str:
+    return ",".join(str(broker) for broker in brokers)
+
+
+def _as_json(found: "Reassignment") -> dict[str, Any]:
+    return {
+        "topic": found.tp.topic,
+        "partition": found.tp.partition,
+        "replicas": list(found.replicas),
+        "adding": list(found.adding),
+        "removing": list(found.removing),
+    }
