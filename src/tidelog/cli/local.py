@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def up(
     brokers: Annotated[
-        int | None, typer.Option("--brokers", help="How many brokers (more than one comes with replication).")
+        int | None, typer.Option("--brokers", help="How many brokers; nodes 1 to 3 are controllers too. [default: 3]")
     ] = None,
     port: Annotated[
         int | None, typer.Option("--port", help="Port of the first broker; node i listens on port+i-1. [default: 9092]")
@@ -93,7 +93,7 @@ def down(data: Data = DEFAULT_DATA) -> None:
 
 
 def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
-    """Show the nodes of a cluster: id, process, port, state, roles."""
+    """Show the nodes of a cluster: id, process, port, state, roles, and which is the active controller."""
     from tidelog.cluster.detach import cluster_status
     from tidelog.cluster.layout import ClusterDir
 
@@ -103,5 +103,10 @@ def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
         return
     rows = [[node["id"], node["pid"], node["port"], node["state"], ",".join(node["roles"])] for node in found["nodes"]]
     print_table(["NODE", "PID", "PORT", "STATE", "ROLES"], rows)
+    controller = found["controller"]
+    if controller is not None:
+        print(f"active controller: node {controller['id']}, epoch {controller['epoch']}")
+    elif any(node["state"] == "running" for node in found["nodes"]):
+        print("active controller: none known")
     if not found["supervised"] and any(node["pid"] for node in found["nodes"]):
         print("tidelog: these nodes have no supervisor any more; `tidelog down` stops them", file=sys.stderr)

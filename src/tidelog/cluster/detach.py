@@ -1,11 +1,13 @@
 """Starting a supervisor that lives on after us, and stopping what it left when it is gone."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from typing import Any, Final
 
 from tidelog.cluster.control import NoSupervisor, call
@@ -14,6 +16,8 @@ from tidelog.cluster.layout import ClusterDir, ClusterLayout
 from tidelog.cluster.node import STOP_TIMEOUT_S
 from tidelog.cluster.orphans import living_nodes, status_without_supervisor, terminate
 from tidelog.cluster.plan import ClusterRequest
+from tidelog.cluster.quorum_view import active_controller
+from tidelog.cluster.states import NodeState
 
 _POLL_S: Final = 0.05
 
@@ -87,18 +91,22 @@ def _stop_orphans(directory: ClusterDir, layout: ClusterLayout) -> bool:
 
 
 def cluster_status(directory: ClusterDir) -> dict[str, Any]:
-    """The nodes as their supervisor sees them or, without one, as far as their processes tell."""
+    """The nodes as their supervisor sees them or, without one, as far as their processes tell; and who is the active
+    controller, as the nodes say.
+    """
     layout = directory.load()
     if layout is None:
         raise ClusterError(f"there is no cluster in {directory}")
     try:
-        answer = call(directory, "status")
+        found = {**call(directory, "status"), "supervised": True}
+        del found["ok"]
     except NoSupervisor:
-        return {
+        found = {
             "cluster_id": layout.cluster_id,
             "bootstrap": layout.bootstrap,
             "supervised": False,
             "nodes": [node.to_json() for node in status_without_supervisor(directory, layout)],
         }
-    del answer["ok"]
-    return {**answer, "supervised": True}
+    running = [node["port"] for node in found["nodes"] if node["state"] == NodeState.RUNNING.value]
+    controller = asyncio.run(active_controller(running))
+    return {**found, "controller": None if controller is None else asdict(controller)}
