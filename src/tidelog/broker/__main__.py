@@ -14,7 +14,8 @@ import socket
 import sys
 
 from tidelog.broker.clock import SystemWallClock
-from tidelog.broker.format import FormatError, format_directories
+from tidelog.broker.format import FormatError, check_formatted, format_directories
+from tidelog.broker.initial_voters import INITIAL, NONE, STANDALONE, VoterFlags, parse_initial_controllers
 from tidelog.broker.logging_setup import configure_logging
 from tidelog.broker.offload import ThreadOffload
 from tidelog.core.config.key import ConfigError
@@ -26,24 +27,19 @@ from tidelog.storage.posix import PosixDisk, raise_nofile_limit
 
 BAD_USAGE = 2
 FAILED = 1
+_FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers")
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        config, warnings = _config(options.config, options.set)
-        _check_cluster_id(options.cluster_id)
+        parsed = [_config(path, options.set) for path in options.config]
+        if options.command == "format":
+            return _format([config for config, _ in parsed], options)
+        ((config, warnings),) = parsed
+        return _run(PosixDisk(_open_files(config)), config, warnings)
     except ConfigError as error:
         return _fail(str(error), BAD_USAGE)
-    except OSError as error:
-        return _fail(f"cannot read {options.config}: {error.strerror}", BAD_USAGE)
-    except UnicodeDecodeError:
-        return _fail(f"{options.config} is not UTF-8 text", BAD_USAGE)
-    disk = PosixDisk(_open_files(config))
-    try:
-        if options.command == "format":
-            return _format(disk, config, options.cluster_id)
-        return _run(disk, config, warnings)
     except (FormatError, StorageFormatError, AlreadyLocked, DiskError) as error:
         return _fail(str(error), FAILED)
 
@@ -51,15 +47,38 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tidelog.broker", description=__doc__)
     parser.add_argument("command", nargs="?", choices=("run", "format"), default="run")
-    parser.add_argument("--config", required=True, metavar="FILE", help="a Kafka-style server.properties")
+    parser.add_argument(
+        "--config",
+        required=True,
+        action="append",
+        metavar="FILE",
+        help="a Kafka-style server.properties; with format, may be repeated for several nodes of this machine",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides one key of the file")
-    parser.add_argument("--cluster-id", metavar="ID", help="with format: the cluster's id (default: a new one)")
-    return parser.parse_args(arguments)
+    formatting = parser.add_argument_group("with format")
+    formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
+    voters = formatting.add_mutually_exclusive_group()
+    voters.add_argument(STANDALONE, action="store_true", help="this controller is the first and only voter")
+    voters.add_argument(INITIAL, metavar="ID@HOST:PORT:DIRECTORYID,…", help="all first voters; the same on every node")
+    voters.add_argument(NONE, action="store_true", help="this controller joins a quorum that exists")
+    options = parser.parse_args(arguments)
+    if options.command == "run":
+        if len(options.config) > 1:
+            parser.error("a process runs one node: give --config once")
+        given = next((name for name in _FORMAT_ONLY if getattr(options, name)), None)
+        if given is not None:
+            parser.error(f"--{given.replace('_', '-')} goes with format")
+    return options
 
 
 def _config(path: str, settings: list[str]) -> tuple[NodeConfig, list[str]]:
-    with open(path, encoding="utf-8") as file:
-        properties = parse_properties(file.read())
+    try:
+        with open(path, encoding="utf-8") as file:
+            properties = parse_properties(file.read())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text") from error
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
@@ -81,17 +100,32 @@ def _open_files(config: NodeConfig) -> int:
     return max(16, min(config.tidelog_open_files_max, allowed // 2))
 
 
-def _format(disk: PosixDisk, config: NodeConfig, cluster_id: str | None) -> int:
+def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
+    _check_cluster_id(options.cluster_id)
+    flags = VoterFlags(
+        standalone=options.standalone,
+        initial_controllers=parse_initial_controllers(options.initial_controllers)
+        if options.initial_controllers is not None
+        else (),
+        no_initial_controllers=options.no_initial_controllers,
+    )
+    if options.standalone and sum(config.is_controller for config in configs) > 1:
+        raise ConfigError(f"{STANDALONE}: each of several controllers would be a quorum of its own")
     rng = random.Random(os.urandom(16))
-    cluster_id, formatted = format_directories(disk, config, cluster_id, rng, SystemWallClock().now_ms())
-    for directory in formatted:
-        print(f"formatted {directory} for node {config.node_id} of cluster {cluster_id}")  # noqa: T201
-    if not formatted:
-        print(f"all directories are already formatted for cluster {cluster_id}")  # noqa: T201
+    for config in configs:
+        disk = PosixDisk(_open_files(config))
+        now_ms = SystemWallClock().now_ms()
+        cluster_id, formatted = format_directories(disk, config, options.cluster_id, rng, now_ms, flags)
+        for directory in formatted:
+            print(f"formatted {directory} for node {config.node_id} of cluster {cluster_id}")  # noqa: T201
+        if not formatted:
+            print(f"all directories are already formatted for cluster {cluster_id}")  # noqa: T201
     return 0
 
 
 def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
+    # Also the first thing a node does; here so that the one line stands alone, and comes at once.
+    check_formatted(disk, config)
     # Half of a start is importing the node, which `format` need not wait for.
     import uvloop
 

@@ -4,14 +4,17 @@ A node never formats by itself: an empty directory where data was expected is a 
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Mapping
 
+from tidelog.broker.initial_voters import INITIAL, NONE, VoterFlags, first_voters
+from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid, uuid_to_text
 from tidelog.metadata.features import bootstrap_records
 from tidelog.metadata.records import frame
-from tidelog.quorum.formatting import format_metadata_dir
-from tidelog.quorum.voters import KRAFT_VERSION_RECONFIGURABLE, ReplicaKey, Voter, VoterSet
+from tidelog.quorum.errors import QuorumError
+from tidelog.quorum.formatting import format_metadata_dir, remove_unfinished_format
+from tidelog.quorum.voters import VoterSet
 from tidelog.storage.checkpoints import (
     META_PROPERTIES,
     MetaProperties,
@@ -22,7 +25,7 @@ from tidelog.storage.ports import Disk
 
 
 class FormatError(Exception):
-    """Why a directory was not formatted; one line for the user."""
+    """Why a directory was not formatted, or is not this node's; one line for the user."""
 
 
 def all_directories(config: NodeConfig) -> tuple[str, ...]:
@@ -31,50 +34,98 @@ def all_directories(config: NodeConfig) -> tuple[str, ...]:
 
 
 def format_directories(
-    disk: Disk, config: NodeConfig, cluster_id: str | None, rng: random.Random, now_ms: int
+    disk: Disk,
+    config: NodeConfig,
+    cluster_id: str | None,
+    rng: random.Random,
+    now_ms: int,
+    flags: VoterFlags | None = None,
 ) -> tuple[str, list[str]]:
-    """Formats what is not formatted yet; returns the cluster id and the directories that were formatted."""
-    found = {directory: _meta(disk, directory) for directory in all_directories(config)}
-    cluster_id = _agreed_cluster_id(found.values(), cluster_id) or uuid_to_text(random_uuid(rng))
-    for directory, meta in found.items():
-        if meta is not None and meta.node_id != config.node_id:
-            raise FormatError(f"{directory} belongs to node {meta.node_id}, not {config.node_id}")
-    formatted = []
-    for directory, meta in found.items():
-        if meta is not None:
-            continue
+    """Formats what is not formatted yet; returns the cluster id and the directories that were formatted.
+
+    ConfigError is a mistake in what was asked, FormatError something about the directories.
+    """
+    flags = flags or VoterFlags()
+    # The metadata directory first: where another one is formatted and it is not, it was lost.
+    directories = tuple(dict.fromkeys((config.metadata_log_dir, *config.log_dirs)))
+    found = {directory: _meta(disk, directory) for directory in directories}
+    existing = {directory: meta for directory, meta in found.items() if meta is not None}
+    told = flags.given is not None or config.metadata_log_dir not in existing
+    voters = first_voters(config, flags, rng) if told else None
+    cluster_id = _agreed_cluster_id(existing, cluster_id) or _new_cluster_id(config, voters, rng)
+    _check_node_id(existing, config)
+    if config.metadata_log_dir in existing:
+        _check_directory_id(existing[config.metadata_log_dir], config, flags)
+    elif existing:
+        _refuse_second_start(config, voters, next(iter(existing)))
+    formatted = [directory for directory in directories if directory not in existing]
+    for directory in formatted:
         disk.make_dirs(directory)
         own = MetaProperties(cluster_id, config.node_id, random_uuid(rng))
-        if directory == config.metadata_log_dir:
-            values = [frame(record) for record in bootstrap_records()]
-            format_metadata_dir(disk, directory, values, voters=_first_voter(config, own), now_ms=now_ms)
+        if directory == config.metadata_log_dir and config.is_controller:
+            if voters is not None:
+                own = own._replace(directory_id=voters.voters[config.node_id].key.directory_id)
+            _format_metadata(disk, directory, voters, now_ms)
         # Last: a directory with this file is formatted, whatever else happened before.
         write_meta_properties(disk, f"{directory}/{META_PROPERTIES}", own)
-        formatted.append(directory)
     return cluster_id, formatted
 
 
-def _first_voter(config: NodeConfig, meta: MetaProperties) -> VoterSet | None:
-    """Voters stand in every node's config (`controller.quorum.voters`). Without it, this node is the first of a quorum
-    whose voters stand in the log (KIP-853), as `kafka-storage format --standalone` makes it.
+def _format_metadata(disk: Disk, directory: str, voters: VoterSet | None, now_ms: int) -> None:
+    values = [frame(record) for record in bootstrap_records()]
+    try:
+        remove_unfinished_format(disk, directory)
+        format_metadata_dir(disk, directory, values, voters=voters, now_ms=now_ms)
+    except QuorumError as error:
+        raise FormatError(str(error)) from error
+
+
+def _new_cluster_id(config: NodeConfig, voters: VoterSet | None, rng: random.Random) -> str:
+    """Made up where one node is the whole quorum. Others would each make up their own, and never find together."""
+    first = len(config.controller_quorum_voters) if voters is None else len(voters.voters)
+    if not config.is_controller or first != 1:
+        raise ConfigError(
+            f"--cluster-id is required for node.id={config.node_id}: the same on every node of the cluster; "
+            f"tidelog random-uuid makes one"
+        )
+    return uuid_to_text(random_uuid(rng))
+
+
+def _refuse_second_start(config: NodeConfig, voters: VoterSet | None, other: str) -> None:
+    """A controller that has data and no metadata forgot what it voted and what it knew. Where it is, or was, one of
+    the first voters it must not come back as if nothing had been.
     """
-    if config.controller_quorum_voters:
-        return None
-    endpoints = tuple((at.listener_name, at.host or "localhost", at.port) for at in config.controller_listeners)
-    return VoterSet.of([Voter(ReplicaKey(config.node_id, meta.directory_id), endpoints)], KRAFT_VERSION_RECONFIGURABLE)
+    lone = len(config.controller_quorum_voters) == 1
+    if not config.is_controller or (voters is None and not lone):
+        return
+    several = voters is not None and len(voters.voters) > 1
+    advice = f", or format it with {NONE} instead of {INITIAL} and add it to the voters anew" if several else ""
+    raise FormatError(
+        f"{config.metadata_log_dir} is not formatted, though {other} is: the metadata log is lost or its disk not "
+        f"mounted, and would start empty; restore it{advice}"
+    )
+
+
+def _check_directory_id(meta: MetaProperties, config: NodeConfig, flags: VoterFlags) -> None:
+    for entry in flags.initial_controllers:
+        if entry.node_id == config.node_id and config.is_controller and entry.directory_id != meta.directory_id:
+            raise FormatError(
+                f"{config.metadata_log_dir} is already formatted as directory {uuid_to_text(meta.directory_id)}, "
+                f"not {uuid_to_text(entry.directory_id)}"
+            )
 
 
 def check_formatted(disk: Disk, config: NodeConfig) -> dict[str, MetaProperties]:
     """What every directory says of itself; FormatError names the first that is not this node's."""
-    metas: dict[str, MetaProperties] = {}
-    for directory in all_directories(config):
-        meta = _meta(disk, directory)
-        if meta is None:
-            raise FormatError(f"{directory} is not formatted; run: tidelog format --config FILE")
-        if meta.node_id != config.node_id:
-            raise FormatError(f"{directory} belongs to node {meta.node_id}, this is node {config.node_id}")
-        metas[directory] = meta
-    _agreed_cluster_id(metas.values(), None)
+    found = {directory: _meta(disk, directory) for directory in all_directories(config)}
+    metas = {directory: meta for directory, meta in found.items() if meta is not None}
+    for directory in found:
+        if directory in metas:
+            continue
+        lost = f", though {next(iter(metas))} is: if it was in use, its disk is lost or not mounted" if metas else ""
+        raise FormatError(f"{directory} is not formatted{lost}; a new one: tidelog format --config FILE")
+    _check_node_id(metas, config)
+    _agreed_cluster_id(metas, None)
     return metas
 
 
@@ -82,10 +133,18 @@ def _meta(disk: Disk, directory: str) -> MetaProperties | None:
     return read_meta_properties(disk, f"{directory}/{META_PROPERTIES}")
 
 
-def _agreed_cluster_id(metas: Iterable[MetaProperties | None], wanted: str | None) -> str | None:
-    ids = sorted({meta.cluster_id for meta in metas if meta is not None})
-    if len(ids) > 1:
-        raise FormatError(f"the directories belong to different clusters: {', '.join(ids)}")
-    if ids and wanted is not None and ids[0] != wanted:
-        raise FormatError(f"the directories belong to cluster {ids[0]}, not {wanted}")
-    return ids[0] if ids else wanted
+def _check_node_id(metas: Mapping[str, MetaProperties], config: NodeConfig) -> None:
+    for directory, meta in metas.items():
+        if meta.node_id != config.node_id:
+            raise FormatError(f"{directory} belongs to node {meta.node_id}, but node.id={config.node_id}")
+
+
+def _agreed_cluster_id(metas: Mapping[str, MetaProperties], wanted: str | None) -> str | None:
+    of_cluster = {meta.cluster_id: directory for directory, meta in metas.items()}
+    if len(of_cluster) > 1:
+        shown = ", ".join(f"{directory} to {cluster_id}" for cluster_id, directory in sorted(of_cluster.items()))
+        raise FormatError(f"the directories belong to different clusters: {shown}")
+    found = next(iter(of_cluster), None)
+    if found is not None and wanted is not None and found != wanted:
+        raise FormatError(f"the directories belong to cluster {found}, not {wanted}")
+    return found or wanted

@@ -1,6 +1,7 @@
-"""`node` and `format`: one node from a Kafka-style `server.properties`, for several hosts."""
+"""`node`, `format`, `random-uuid`: one node from a Kafka-style `server.properties`, for several hosts."""
 
 import os
+import random
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -14,7 +15,14 @@ Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="A Kafka-
 
 def register(app: typer.Typer) -> None:
     app.command(epilog=example("tidelog node --config server.properties --set log.retention.hours=24"))(node)
-    app.command("format", epilog=example("tidelog format --config server.properties"))(format_directories)
+    app.command(
+        "format",
+        epilog=example(
+            "tidelog format --config server.properties",
+            "tidelog format --config server.properties --cluster-id WZEKwK-bS62oT3ZOSU0dgw",
+        ),
+    )(format_directories)
+    app.command("random-uuid", epilog=example("tidelog random-uuid"))(print_random_uuid)
 
 
 def node(config: Config, settings: Settings = None) -> None:
@@ -28,11 +36,50 @@ def node(config: Config, settings: Settings = None) -> None:
 def format_directories(
     config: Config,
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", metavar="ID", help="The same on every node; made up when left out.")
+        str | None,
+        typer.Option("--cluster-id", metavar="ID", help="The same on every node; made up for a cluster of one node."),
     ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="This controller is the first and only voter; others may join it.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            metavar="ID@HOST:PORT:DIRECTORYID,…",
+            help="All first voters, with a random-uuid for the directory of each; the same on every node.",
+        ),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool, typer.Option("--no-initial-controllers", help="This controller joins a quorum that exists.")
+    ] = False,
 ) -> None:
-    """Prepare a node's log directories: give them their cluster and node ids."""
-    _become_broker(["format", "--config", str(config)] + (["--cluster-id", cluster_id] if cluster_id else []))
+    """Prepare a node's directories: their cluster and node ids, and on a controller who votes first.
+
+    With controller.quorum.voters in the file the voters stand there, and none of the last three options is needed.
+    """
+    from tidelog.cli.output import bad_usage
+
+    if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
+        raise bad_usage("--standalone, --initial-controllers and --no-initial-controllers: give only one of them")
+    arguments = ["format", "--config", str(config)]
+    # Joined by "=": an id may begin with a dash.
+    if cluster_id is not None:
+        arguments.append(f"--cluster-id={cluster_id}")
+    if standalone:
+        arguments.append("--standalone")
+    if initial_controllers is not None:
+        arguments.append(f"--initial-controllers={initial_controllers}")
+    if no_initial_controllers:
+        arguments.append("--no-initial-controllers")
+    _become_broker(arguments)
+
+
+def print_random_uuid() -> None:
+    """Print a new id: for a cluster, or for the directory of one of the first voters."""
+    from tidelog.core.ids import random_uuid, uuid_to_text
+
+    typer.echo(uuid_to_text(random_uuid(random.SystemRandom())))
 
 
 def _become_broker(arguments: list[str]) -> NoReturn:

@@ -5,7 +5,7 @@ from typing import Final
 
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.metadata_log import partition_dir
-from tidelog.quorum.snapshot_files import SnapshotId, SnapshotReader, write_snapshot
+from tidelog.quorum.snapshot_files import PART_SUFFIX, SnapshotId, SnapshotReader, write_snapshot
 from tidelog.quorum.voters import KRAFT_VERSION_RECONFIGURABLE, VoterSet
 from tidelog.storage.ports import Disk
 
@@ -31,6 +31,18 @@ def format_metadata_dir(
         disk.fsync_dir(metadata_dir)
         path = f"{log_dir}/{_FORMATTED.file_name}"
         write_snapshot(disk, path, (), epoch=0, last_contained_timestamp=now_ms, now_ms=now_ms, voters=voters)
+
+
+def remove_unfinished_format(disk: Disk, metadata_dir: str) -> None:
+    """Undoes a format that was cut short. A log with the first voters and nothing else was never started: whoever
+    opens one writes more beside them.
+    """
+    log_dir = partition_dir(metadata_dir)
+    path = f"{log_dir}/{_FORMATTED.file_name}"
+    leftovers = {_FORMATTED.file_name, _FORMATTED.file_name + PART_SUFFIX}
+    if disk.is_dir(log_dir) and leftovers.issuperset(disk.list_dir(log_dir)):
+        disk.remove(path + PART_SUFFIX)
+        disk.remove(path)
 
 
 def read_bootstrap(disk: Disk, metadata_dir: str) -> list[bytes] | None:
