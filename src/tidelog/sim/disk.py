@@ -12,6 +12,14 @@ class ProcessGone(BaseException):
 class SimDisk(MemoryDisk):
     """A disk in memory that can be taken out of a dead process's hands."""
 
+    def settle(self) -> None:
+        """All there is becomes durable, as when nothing happens for a minute."""
+        for inode in self._files.values():
+            inode.sync()
+        self._durable_files = dict(self._files)
+        self._durable_dirs = set(self._dirs)
+        self._renamed.clear()
+
     def hand_over(self) -> "SimDisk":
         """The same contents for the next process; whatever still holds this object can change nothing any more."""
         heir = SimDisk(self.capacity)
