@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Final
 
 from tidelog.client.client import Client
+from tidelog.client.connection import Connection
 from tidelog.client.errors import raise_for
 from tidelog.core.ids import TopicPartition
 from tidelog.wire.messages.list_offsets import (
@@ -71,6 +72,17 @@ async def list_offsets(
 async def _ask(
     client: Client, node: int, asked: Mapping[TopicPartition, int], isolation: IsolationLevel, replica_id: int
 ) -> dict[TopicPartition, FoundOffset]:
+    return await offsets_of(await client.broker(node), asked, isolation=isolation, replica_id=replica_id)
+
+
+async def offsets_of(
+    connection: Connection,
+    asked: Mapping[TopicPartition, int],
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    replica_id: int = CONSUMER_REPLICA_ID,
+) -> dict[TopicPartition, FoundOffset]:
+    """What this broker itself answers, once, whether it is the one to ask or not."""
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, timestamp in asked.items():
         topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic))
@@ -81,7 +93,7 @@ async def _ask(
         topics=list(topics.values()),
         timeout_ms=_TIMEOUT_MS,
     )
-    answer = await (await client.broker(node)).request(request, ListOffsetsResponse)
+    answer = await connection.request(request, ListOffsetsResponse)
     found: dict[TopicPartition, FoundOffset] = {}
     for described in answer.topics:
         for partition in described.partitions:

@@ -9,6 +9,7 @@ Stands on `cluster` and `client`; the pytest plugin is in `plugin`.
 """
 
 from tidelog.cluster.errors import ClusterError
-from tidelog.testing.cluster import Cluster, ReplicaView
+from tidelog.testing.cluster import Cluster
+from tidelog.testing.witnesses import ReplicaView
 
 __all__ = ["Cluster", "ClusterError", "ReplicaView"]

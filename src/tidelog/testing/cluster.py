@@ -4,45 +4,37 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
 from tidelog.client import topics
 from tidelog.client.client import Client, one_line
+from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError
-from tidelog.client.offsets import DEBUGGING_REPLICA_ID, LATEST, list_offsets
 from tidelog.cluster.control import ControlServer
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.process import last_lines
+from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
-from tidelog.core.ids import TopicPartition
 from tidelog.testing.loop_thread import LoopThread
+from tidelog.testing.witnesses import ReplicaView, Witnesses
 from tidelog.wire.errors import ApiError
 
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.02
+# A request that a paused broker swallowed is asked of another, while there is time.
+_SETTINGS: Final = ConnectionSettings(client_id="tidelog-testing", connect_timeout_s=2.0, request_timeout_s=10.0)
 _LOG_LINES: Final = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaView:
-    """One replica of a partition, as far as it can be asked. `None`: it does not answer."""
-
-    broker: int
-    is_leader: bool
-    in_isr: bool
-    log_end_offset: int | None
-    high_watermark: int | None
-    leader_epoch: int
 
 
 class Cluster:
     """Brokers on free ports of this machine; started on enter, stopped and removed on exit.
+
+    One broker unless more are asked for: most suites test a client, and a cluster of one starts in half the time.
 
     `config` holds Kafka's keys for every broker. With `data` the directory is used and kept, and a cluster found there
     goes on; without it everything is temporary and kept only when the block fails (see `directory`).
@@ -67,6 +59,7 @@ class Cluster:
         self._supervisor: Supervisor | None = None
         self._control: ControlServer | None = None
         self._client: Client | None = None
+        self._witnesses: Witnesses | None = None
 
     def __enter__(self) -> "Cluster":
         if self._thread is not None:
@@ -125,7 +118,7 @@ class Cluster:
         self._call(self._running().stop(node))
 
     def start(self, node: int) -> None:
-        """Starts a node that is down and waits until it serves."""
+        """Starts a node that is down and waits until it serves, unless too few controllers run for anyone to serve."""
         self._call(self._running().start(node))
 
     def pause(self, node: int) -> None:
@@ -229,11 +222,14 @@ class Cluster:
         self._control = ControlServer(self._supervisor, on_down=lambda: None)
         await self._control.start()
         await self._supervisor.start_all()
-        self._client = Client(self._supervisor.bootstrap, retry_timeout_s=DEFAULT_TIMEOUT_S)
+        self._client = Client(self._supervisor.bootstrap, settings=_SETTINGS, retry_timeout_s=DEFAULT_TIMEOUT_S)
+        self._witnesses = Witnesses(self._supervisor.layout)
 
     async def _stop(self, *, failed: bool) -> None:
         if self._client is not None:
             await self._client.close()
+        if self._witnesses is not None:
+            await self._witnesses.close()
         if self._supervisor is not None:
             # Nobody will read temporary data again, so nobody waits for an orderly end of it either.
             if self._temporary is not None and not failed:
@@ -251,45 +247,24 @@ class Cluster:
             self._thread.call(self._stop(failed=failed))
         finally:
             self._thread.close()
-            self._thread = self._supervisor = self._control = self._client = None
+            self._thread = self._supervisor = self._control = self._client = self._witnesses = None
             if self._temporary is not None and not self.keep:
                 shutil.rmtree(self._temporary)
             self._temporary = None
 
     async def _describe(self, topic: str, partition: int) -> topics.PartitionDescription:
-        for found in (await topics.describe_topic(self._connected(), topic)).partitions:
-            if found.partition == partition:
-                return found
-        raise ClusterError(f"{topic} has no partition {partition}")
+        return await self._asked().partition(self._answering(), topic, partition)
 
     def _partition(self, topic: str, partition: int) -> topics.PartitionDescription:
         return self._call(self._describe(topic, partition))
 
     async def _replicas(self, topic: str, partition: int) -> list[ReplicaView]:
-        client = self._connected()
         described = await self._describe(topic, partition)
-        tp = TopicPartition(topic, partition)
-        views = []
-        for broker in described.replicas:
-            end: int | None = None
-            high_watermark: int | None = None
-            alive = self._running().node(broker).alive
-            if alive:
-                found = await list_offsets(client, {tp: LATEST}, replica_id=DEBUGGING_REPLICA_ID, broker=broker)
-                end = found[tp].offset
-            if alive and broker == described.leader:
-                high_watermark = (await list_offsets(client, {tp: LATEST}, broker=broker))[tp].offset
-            views.append(
-                ReplicaView(
-                    broker=broker,
-                    is_leader=broker == described.leader,
-                    in_isr=broker in described.isr,
-                    log_end_offset=end,
-                    high_watermark=high_watermark,
-                    leader_epoch=described.leader_epoch,
-                )
-            )
-        return views
+        return await self._asked().replicas(self._answering(), topic, described)
+
+    def _answering(self) -> list[int]:
+        """Nodes that can be asked: a paused one takes a question and keeps it."""
+        return [node.id for node in self._running().status() if node.state == NodeState.RUNNING.value]
 
     def _until(self, look: Callable[[], Awaitable[T]], done: Callable[[T], bool], what: str, timeout: float) -> T:
         async def wait() -> T:
@@ -323,6 +298,11 @@ class Cluster:
         if self._supervisor is None:
             raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
         return self._supervisor
+
+    def _asked(self) -> Witnesses:
+        if self._witnesses is None:
+            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
+        return self._witnesses
 
     def _connected(self) -> Client:
         if self._client is None:
