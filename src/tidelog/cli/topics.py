@@ -1,6 +1,7 @@
 """`topics`: create, list, describe, alter, delete."""
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from tidelog.cli.session import with_client
 if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.client.configs import ConfigEntry
+    from tidelog.client.reassignments import Reassignment
     from tidelog.client.topics import PartitionDescription, TopicDescription
 
 app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
@@ -117,41 +119,33 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Describe topics, partition by partition, in Kafka's own lines."""
-    filters: list[Callable[[PartitionDescription, int], bool]] = []
+    filters: list[Callable[[_Row], bool]] = []
     if under_replicated:
-        filters.append(lambda partition, _: len(partition.isr) < len(partition.replicas))
+        filters.append(lambda row: len(row.partition.isr) < row.replication_factor)
     if unavailable:
-        filters.append(lambda partition, _: partition.leader < 0)
+        filters.append(lambda row: row.partition.leader < 0)
     if under_min_isr:
-        filters.append(lambda partition, min_isr: len(partition.isr) < min_isr)
+        filters.append(lambda row: len(row.partition.isr) < row.min_isr)
     if at_min_isr:
-        filters.append(lambda partition, min_isr: len(partition.isr) == min_isr)
-
-    async def work(client: "Client") -> "list[tuple[TopicDescription, list[ConfigEntry]]]":
-        from tidelog.client.configs import ResourceType, describe_configs
-        from tidelog.client.topics import describe_topics
-
-        found = await describe_topics(client, [name] if name is not None else [])
-        return [(topic, await describe_configs(client, ResourceType.TOPIC, topic.name)) for topic in found]
+        filters.append(lambda row: len(row.partition.isr) == row.min_isr)
 
     shown = []
-    for topic, configs in with_client(bootstrap, work):
-        min_isr = _min_isr(configs)
-        kept = [
-            partition
+    for topic, configs, moving in with_client(bootstrap, lambda client: _described(client, name)):
+        rows = [
+            _Row(topic.name, partition, _min_isr(configs), moving.get(partition.partition))
             for partition in topic.partitions
-            if not filters or any(matches(partition, min_isr) for matches in filters)
         ]
+        kept = [row for row in rows if not filters or any(matches(row) for matches in filters)]
         if kept or not filters:
             shown.append((topic, configs, kept))
     if as_json:
-        print_json([_as_json(topic, configs, partitions) for topic, configs, partitions in shown])
+        print_json([_as_json(topic, configs, rows) for topic, configs, rows in shown])
         return
-    for topic, configs, partitions in shown:
+    for topic, configs, rows in shown:
         if not filters:
             print(_topic_line(topic, configs))
-        for partition in partitions:
-            print(_partition_line(topic.name, partition))
+        for row in rows:
+            print(_partition_line(row))
 
 
 @app.command(epilog=example("tidelog topics alter orders --partitions 6"))
@@ -184,6 +178,45 @@ def delete(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     note(f"topic {name} is deleted")
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A partition with what it is measured against."""
+
+    topic: str
+    partition: "PartitionDescription"
+    min_isr: int
+    moving: "Reassignment | None"
+
+    @property
+    def replication_factor(self) -> int:
+        """As many replicas as it has without a reassignment: those it adds cannot be in sync yet."""
+        return len(self.partition.replicas) - (len(self.moving.adding) if self.moving is not None else 0)
+
+
+async def _described(
+    client: "Client", name: str | None
+) -> "list[tuple[TopicDescription, list[ConfigEntry], dict[int, Reassignment]]]":
+    """Topics, their configs, and their partitions that are being reassigned."""
+    from tidelog.client.configs import ResourceType, describe_configs
+    from tidelog.client.errors import Unsupported
+    from tidelog.client.reassignments import list_reassignments
+    from tidelog.client.topics import describe_topics
+
+    found = await describe_topics(client, [name] if name is not None else [])
+    try:
+        moving = await list_reassignments(client)
+    except Unsupported:
+        moving = []  # a broker that cannot tell of reassignments has none
+    return [
+        (
+            topic,
+            await describe_configs(client, ResourceType.TOPIC, topic.name),
+            {each.tp.partition: each for each in moving if each.tp.topic == topic.name},
+        )
+        for topic in found
+    ]
+
+
 def _parse_assignment(text: str) -> dict[int, list[int]]:
     try:
         replicas = [[int(broker) for broker in part.split(":")] for part in text.split(",")]
@@ -214,22 +247,23 @@ def _topic_line(topic: "TopicDescription", configs: "list[ConfigEntry]") -> str:
     )
 
 
-def _partition_line(topic: str, partition: "PartitionDescription") -> str:
+def _partition_line(row: _Row) -> str:
     def ids(values: tuple[int, ...]) -> str:
         return ",".join(str(value) for value in values)
 
+    partition = row.partition
     leader = str(partition.leader) if partition.leader >= 0 else "none"
+    moving = ""
+    if row.moving is not None:
+        moving = f"Adding Replicas: {ids(row.moving.adding)}\tRemoving Replicas: {ids(row.moving.removing)}\t"
     return (
-        f"\tTopic: {topic}\tPartition: {partition.partition}\tLeader: {leader}\tReplicas: {ids(partition.replicas)}\t"
-        f"Isr: {ids(partition.isr)}\tElr: {ids(partition.elr)}\tLastKnownElr: {ids(partition.last_known_elr)}"
+        f"\tTopic: {row.topic}\tPartition: {partition.partition}\tLeader: {leader}\t"
+        f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.isr)}\t{moving}"
+        f"Elr: {ids(partition.elr)}\tLastKnownElr: {ids(partition.last_known_elr)}"
     )
 
 
-def _as_json(
-    topic: "TopicDescription", configs: "list[ConfigEntry]", partitions: "list[PartitionDescription]"
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _as_json(topic: "TopicDescription", configs: "list[ConfigEntry]", rows: list[_Row]) -> dict[str, Any]:
     from tidelog.core.ids import uuid_to_text
 
     return {
@@ -237,5 +271,12 @@ def _as_json(
         "topic_id": uuid_to_text(topic.topic_id),
         "internal": topic.is_internal,
         "configs": {entry.name: entry.value for entry in _changed(configs)},
-        "partitions": [asdict(partition) for partition in partitions],
+        "partitions": [
+            {
+                **asdict(row.partition),
+                "adding": list(row.moving.adding) if row.moving is not None else [],
+                "removing": list(row.moving.removing) if row.moving is not None else [],
+            }
+            for row in rows
+        ],
     }
