@@ -84,16 +84,19 @@ class Connection(asyncio.BufferedProtocol):
         self._outgoing_bytes = 0
         # A task is only kept alive by whoever holds it.
         self._tasks: dict[asyncio.Future[Any], None] = {}
-        self._close_callbacks: dict[object, Callable[[], None]] = {}
+        self._close_callbacks: dict[object, Callable[[], object]] = {}
         self._frame_since: float | None = None
         self._frame_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
         self._ended = False
+        self._eof = False
+        self._cut = False
         self.client_host = ""
         self.peer = ""
         self.closed = False
+        self.ended_by_peer = False
         self.client_software: tuple[str, str] | None = None
 
     # --- the transport's calls ------------------------------------------------------------------------------
@@ -123,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         # As Kafka: what the client sent is served (an acks=0 produce has no other witness), and nothing waited for.
+        self._eof = not self.closed
         self._ended = self._reader.pending > 0 and self._pauses > 0
         return self._ended
 
@@ -135,6 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drain()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.ended_by_peer = self._eof or not (self.closed or self._cut)
         self.closed = True
         self._pauses |= _CLOSING
         self._transport = None
@@ -152,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- for handlers and the server ------------------------------------------------------------------------
 
-    def on_close(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Calls back once when the connection is gone; returns how to take that back."""
         if self.closed:
             self._loop.call_soon(callback)
@@ -172,6 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
 
     def abort(self) -> None:
+        self._cut = True
         if self._transport is not None:
             self._transport.abort()
 

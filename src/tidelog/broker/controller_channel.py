@@ -136,7 +136,7 @@ class ControllerRouter:
             async with patience:
                 return await self._peers.request(node, request, lane=lane, version=version, timeout_s=timeout_s)
         except TimeoutError as error:
-            self._peers.drop(node)
+            self._peers.drop(node, lane)
             raise ConnectionFailed(f"node {node} leads no more and did not answer") from error
         finally:
             del self._asked[patience]

@@ -44,7 +44,14 @@ class ClientConnection(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def on_close(self, callback: Callable[[], None]) -> Callable[[], None]:
+    @property
+    def ended_by_peer(self) -> bool:
+        """Once it is gone: whether the peer ended it (EOF or reset) and not we."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+    def on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Calls back once when the connection is gone; returns how to take that back."""
         ...
 

@@ -77,11 +77,11 @@ class Peers:
         left_s = max(deadline_s - self._loop.time(), 0.0)
         return await connection.request(request, response, version=chosen, timeout_s=left_s)
 
-    def drop(self, node: int) -> None:
-        """Closes its connections; requests under way fail, and the next one opens anew."""
-        for (owner, _), lane in self._lanes.items():
-            if owner == node:
-                lane.abort("the connection was given up")
+    def drop(self, node: int, lane: str | None = None) -> None:
+        """Closes its connections, or that of one lane; requests under way fail, and the next one opens anew."""
+        for (owner, name), each in self._lanes.items():
+            if owner == node and lane in (None, name):
+                each.abort("the connection was given up")
 
     async def close(self) -> None:
         """For good."""

@@ -4,10 +4,11 @@ A version newer than ours is answered by the connection itself, in v0 (the asker
 """
 
 import re
+from collections.abc import Callable
 
-from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.metadata.features import SUPPORTED_FEATURES
+from tidelog.metadata.image import ClusterImage
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.api_versions import (
     ApiVersion,
@@ -24,14 +25,14 @@ ZERO_MIN_SINCE = 4
 
 
 def handle(
-    broker: Broker, ctx: RequestContext, request: ApiVersionsRequest, served: list[ApiVersion]
+    metadata: Callable[[], ClusterImage], ctx: RequestContext, request: ApiVersionsRequest, served: list[ApiVersion]
 ) -> ApiVersionsResponse:
     if ctx.api_version >= SOFTWARE_SINCE:
         name, version = request.client_software_name, request.client_software_version
         if not (SOFTWARE_PATTERN.fullmatch(name) and SOFTWARE_PATTERN.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         ctx.connection.client_software = (name, version)
-    features = broker.image.features
+    image = metadata()
     return ApiVersionsResponse(
         api_keys=served,
         supported_features=[
@@ -39,10 +40,10 @@ def handle(
             for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
             if low > 0 or ctx.api_version >= ZERO_MIN_SINCE
         ],
-        finalized_features_epoch=broker.image.provenance.offset,
+        finalized_features_epoch=image.provenance.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(features.items())
+            for name, level in sorted(image.features.items())
             if level > 0
         ],
     )

@@ -1,5 +1,6 @@
-"""The one table of what a broker serves: key, versions, handler. A key stands here only when it works."""
+"""The one table of what a node serves: key, versions, handler. A key stands here only when it works."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -33,7 +34,10 @@ from tidelog.broker.api import (
     sync_group,
 )
 from tidelog.broker.broker import Broker
+from tidelog.broker.controller_api import broker_heartbeat, controllers, decided, metadata_fetch, quorum
+from tidelog.broker.controller_api.services import ControllerServices
 from tidelog.broker.dispatch import Dispatch, Route, route
+from tidelog.metadata.image import ClusterImage
 from tidelog.wire.messages.api_versions import ApiVersion
 
 # key, first version, last version, handler
@@ -65,6 +69,33 @@ BROKER_APIS: Final[tuple[tuple[int, int, int, Any], ...]] = (
     (60, 0, 2, describe_cluster.handle),
     (75, 0, 0, describe_topic_partitions.handle),
 )
+# What controllers say to each other, brokers to them, and admin clients that come to them directly (KIP-919).
+CONTROLLER_APIS: Final[tuple[tuple[int, int, int, Any], ...]] = (
+    (1, 17, 18, metadata_fetch.handle),
+    (19, 2, 7, decided.handle),
+    (20, 1, 6, decided.handle),
+    (37, 0, 3, decided.handle),
+    (43, 0, 2, decided.handle),
+    (44, 0, 1, decided.handle),
+    (45, 0, 1, decided.handle),
+    (46, 0, 0, decided.handle),
+    (52, 0, 2, quorum.handle),
+    (53, 0, 1, quorum.handle),
+    (54, 0, 1, quorum.handle),
+    (55, 0, 2, quorum.handle),
+    (56, 2, 3, decided.handle),
+    (57, 0, 2, decided.handle_features),
+    (59, 0, 1, quorum.handle),
+    (60, 0, 2, controllers.handle),
+    (62, 0, 4, decided.handle),
+    (63, 0, 2, broker_heartbeat.handle),
+    (64, 0, 0, decided.handle),
+    (67, 0, 0, decided.handle),
+    (73, 0, 0, decided.handle),
+    (80, 0, 1, quorum.handle),
+    (81, 0, 0, quorum.handle),
+    (82, 0, 0, quorum.handle),
+)
 API_VERSIONS: Final = (18, 0, 4)
 # Old librdkafka turns compression off unless Produce is advertised from version 0 (KIP-896); older than 3 is refused.
 ADVERTISED_FROM: Final = {0: 0}
@@ -72,23 +103,29 @@ ADVERTISED_FROM: Final = {0: 0}
 
 def broker_dispatch(broker: Broker) -> Dispatch:
     """The handlers of a broker's listeners, bound to it."""
-    served = [
-        ApiVersion(api_key=key, min_version=ADVERTISED_FROM.get(key, low), max_version=high)
-        for key, low, high in sorted([*(entry[:3] for entry in BROKER_APIS), API_VERSIONS])
-    ]
-    routes: list[Route] = [
-        route(key, partial(handler, broker), min_version=low, max_version=high)
-        for key, low, high, handler in BROKER_APIS
-    ]
-    return Dispatch([*routes, _api_versions(broker, served)])
+    return _dispatch(BROKER_APIS, broker, lambda: broker.image)
+
+
+def quorum_dispatch(services: ControllerServices) -> Dispatch:
+    """The handlers of the controller's listener."""
+    return _dispatch(CONTROLLER_APIS, services, services.image)
 
 
 def controller_dispatch(broker: Broker) -> Dispatch:
     """What the controller's listener serves: a quorum of one has nobody to talk to yet."""
-    key, low, high = API_VERSIONS
-    return Dispatch([_api_versions(broker, [ApiVersion(api_key=key, min_version=low, max_version=high)])])
+    return _dispatch((), broker, lambda: broker.image)
 
 
-def _api_versions(broker: Broker, served: list[ApiVersion]) -> Route:
+def _dispatch(
+    apis: tuple[tuple[int, int, int, Any], ...], services: Any, metadata: Callable[[], ClusterImage]
+) -> Dispatch:
+    served = [
+        ApiVersion(api_key=key, min_version=ADVERTISED_FROM.get(key, low), max_version=high)
+        for key, low, high in sorted([*(entry[:3] for entry in apis), API_VERSIONS])
+    ]
+    routes: list[Route] = [
+        route(key, partial(handler, services), min_version=low, max_version=high) for key, low, high, handler in apis
+    ]
     key, low, high = API_VERSIONS
-    return route(key, partial(api_versions.handle, broker, served=served), min_version=low, max_version=high)
+    versions = partial(api_versions.handle, metadata, served=served)
+    return Dispatch([*routes, route(key, versions, min_version=low, max_version=high)])
