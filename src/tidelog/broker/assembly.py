@@ -5,8 +5,7 @@ import random
 from collections.abc import Callable
 
 from tidelog.broker.appends import append_and_wait
-from tidelog.broker.broker import Broker
-from tidelog.broker.controller_shell import ControllerShell
+from tidelog.broker.broker import Broker, ControllerChannel
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinatorService
 from tidelog.broker.group_shard_runner import ShardPorts
@@ -32,7 +31,7 @@ def assemble_broker(
     config: NodeConfig,
     cluster_id: str,
     logs: LogManager,
-    controller: ControllerShell,
+    controller: ControllerChannel,
     wall_clock: WallClock,
     offload: Offload,
     rng: random.Random,

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Protocol
 from uuid import UUID
 
-from tidelog.broker.broker import ControllerChannel
-from tidelog.broker.periodic import Periodic
+from tidelog.client.errors import ClientError
 from tidelog.core.config.node import NodeConfig
 from tidelog.metadata.features import SUPPORTED_FEATURES
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -21,8 +21,21 @@ from tidelog.wire.messages.broker_registration import (
 
 log = logging.getLogger("tidelog.lifecycle")
 
-RETRY_S = 0.1
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+RETRY_S: Final = 0.1
+# A stop that finds no controller for so long goes on without one: its logs are closed cleanly all the same.
+SHUTDOWN_PATIENCE_S: Final = 3.0
+HEARTBEATS: Final = "heartbeat"
+SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class ControllerLine(Protocol):
+    """The way to the active controller."""
+
+    async def send(self, request: Any, *, timeout_ms: int = ...) -> Any: ...
+
+    async def send_once(self, request: Any, *, lane: str, timeout_s: float) -> Any:
+        """Whoever leads now, and no second try: ClientError. A heartbeat that comes late is worth nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +67,7 @@ class BrokerLifecycle:
         self,
         loop: asyncio.AbstractEventLoop,
         config: NodeConfig,
-        controller: ControllerChannel,
+        controller: ControllerLine,
         metadata_offset: Callable[[], int],
         offline_directories: Callable[[], list[UUID]],
     ) -> None:
@@ -63,7 +76,8 @@ class BrokerLifecycle:
         self._controller = controller
         self._metadata_offset = metadata_offset
         self._offline_directories = offline_directories
-        self._heartbeats: Periodic | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._soon = asyncio.Event()
         self.epoch = -1
         self.fenced = True
 
@@ -98,47 +112,84 @@ class BrokerLifecycle:
                 log.info("registered broker %d with epoch %d", self._config.node_id, self.epoch)
                 return
             code = ErrorCode(response.error_code)
-            if code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._loop.time() >= deadline:
-                raise ApiError(code, "the controller refused the registration")
+            # The controller may be on its way to another node, and an earlier process of this broker on its way out.
+            passing = code in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT)
+            if not passing or self._loop.time() >= deadline:
+                raise ApiError(code, f"the controller refused the registration: {code.name}")
             await asyncio.sleep(RETRY_S)
 
     async def unfence(self) -> None:
-        """Heartbeats until the controller lets clients come."""
+        """Heartbeats until the controller lets clients come, and from then on."""
         while self.fenced:
-            await self.heartbeat()
+            answered = await self._try_heartbeat()
             if self.fenced:
-                await asyncio.sleep(RETRY_S)
-        self._heartbeats = Periodic(
-            self._loop, "heartbeat", self._config.broker_heartbeat_interval_ms / 1000, self.heartbeat
-        )
+                await asyncio.sleep(RETRY_S / 5 if answered else RETRY_S)
+        self._beating = self._loop.create_task(self._beat_on(), name="heartbeats")
+
+    def heartbeat_soon(self) -> None:
+        """There is news that the controller waits for, or another controller."""
+        self._soon.set()
 
     async def heartbeat(self) -> None:
+        """One, now; ClientError if no controller answers."""
         response = await self._beat(want_shut_down=False)
         if response.error_code == ErrorCode.NONE:
             if response.is_fenced != self.fenced:
                 log.info("broker %d is %s", self._config.node_id, "fenced" if response.is_fenced else "unfenced")
             self.fenced = response.is_fenced
-        else:
+        elif response.error_code != ErrorCode.NOT_CONTROLLER:
             log.warning("heartbeat refused: %s", ErrorCode(response.error_code).name)
+
+    async def _beat_on(self) -> None:
+        while True:
+            answered = await self._try_heartbeat()
+            delay_s = self._config.broker_heartbeat_interval_ms / 1000 if answered else RETRY_S
+            if self.fenced:
+                delay_s = min(delay_s, RETRY_S)
+            try:
+                async with asyncio.timeout(delay_s):
+                    await self._soon.wait()
+            except TimeoutError:
+                continue
+            self._soon.clear()
+
+    async def _try_heartbeat(self) -> bool:
+        try:
+            await self.heartbeat()
+        except ClientError as error:
+            log.debug("no heartbeat: %s", error)
+            return False
+        return True
 
     async def stop(self) -> None:
         """Ends the heartbeats without a word."""
-        if self._heartbeats is not None:
-            await self._heartbeats.stop()
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+            self._beating = None
 
     async def shut_down(self) -> None:
         """Asks to be let go, until the controller has moved what can be moved (C9)."""
         await self.stop()
         if self.epoch < 0 or not self._config.controlled_shutdown_enable:
             return
-        while True:
-            response = await self._beat(want_shut_down=True)
-            if response.error_code != ErrorCode.NONE:
-                log.warning("controlled shutdown refused: %s", ErrorCode(response.error_code).name)
-                return
+        last_answer_s = self._loop.time()
+        while self._loop.time() < last_answer_s + SHUTDOWN_PATIENCE_S:
+            try:
+                response = await self._beat(want_shut_down=True)
+            except ClientError as error:
+                log.debug("no answer to the shutdown: %s", error)
+                await asyncio.sleep(RETRY_S)
+                continue
             if response.should_shut_down:
                 return
-            await asyncio.sleep(RETRY_S)
+            if response.error_code == ErrorCode.NONE:
+                last_answer_s = self._loop.time()
+            elif response.error_code != ErrorCode.NOT_CONTROLLER:
+                log.warning("controlled shutdown refused: %s", ErrorCode(response.error_code).name)
+                return
+            await asyncio.sleep(RETRY_S / 5)
+        log.warning("no controller answered for %g s: the broker stops without moving its leaders", SHUTDOWN_PATIENCE_S)
 
     async def _beat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
@@ -148,5 +199,8 @@ class BrokerLifecycle:
             want_shut_down=want_shut_down,
             offline_log_dirs=self._offline_directories(),
         )
-        response: BrokerHeartbeatResponse = await self._controller.send(request)
+        # Half a session: whoever does not answer by then is asked again while there is time.
+        response: BrokerHeartbeatResponse = await self._controller.send_once(
+            request, lane=HEARTBEATS, timeout_s=self._config.broker_session_timeout_ms / 2000
+        )
         return response

@@ -34,6 +34,8 @@ class MetadataFollower:
         self._incarnation_id = incarnation_id
         self._has_roles = False
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
+        # The controller lets a broker go when the others know of it: it should hear of it soon.
+        self.on_shutdown_elsewhere: Callable[[], None] = lambda: None
         broker.replicas.on_leadership = self._leadership_changed
         broker.replicas.on_removed = self._leadership_changed
         broker.replicas.on_warning = lambda text: log.warning("%s", text)
@@ -73,6 +75,8 @@ class MetadataFollower:
             self._has_roles = True
             delta = compare(EMPTY_IMAGE, image)
         broker.replicas.apply(delta, broker.wall_clock.now_ms())
+        if any(each.after is not None and each.after.in_controlled_shutdown for each in delta.brokers.values()):
+            self.on_shutdown_elsewhere()
         if delta.deleted_topics:
             broker.groups.on_topics_deleted([topic.name for topic in delta.deleted_topics])
 

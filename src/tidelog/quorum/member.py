@@ -20,6 +20,7 @@ from tidelog.quorum.control_records import (
 )
 from tidelog.quorum.election_messages import LeaderView
 from tidelog.quorum.election_state import QUORUM_STATE, ElectionState, write_election_state
+from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.metadata_log import LogBatch, MetadataLog
 from tidelog.quorum.outbox import InFlight, Parked, PendingChange
 from tidelog.quorum.raft_config import RaftConfig
@@ -80,6 +81,8 @@ class Member:
         # What an operator should read: unusual, and nothing that ends this member.
         self.notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self.shutting_down = False
+        # Peers that say they belong to another cluster.
+        self.other_cluster: set[int] = set()
         # Elections that came to nothing since a leader was last heard of: each makes the next wait longer.
         self.failed_elections = 0
         # Of leaders that the voters say nothing about, or something older.
@@ -319,6 +322,16 @@ class Member:
     def voter(self, node_id: int) -> Voter:
         """A voter, or a bootstrap peer of whom no more than that is known."""
         return self.voters.voters.get(node_id) or Voter(ReplicaKey(node_id))
+
+    def refused_by_other_cluster(self, peer: int) -> None:
+        """One peer may be the stranger; if most are of another cluster, this node is."""
+        self.other_cluster.add(peer)
+        if 2 * len(self.other_cluster) > len(self.voters.ids or self.bootstrap):
+            peers = ", ".join(str(each) for each in sorted(self.other_cluster))
+            raise QuorumError(
+                f"this node belongs to cluster {self.cluster_id}, and the quorum it was told of (nodes {peers}) to "
+                "another: check the addresses, or the directories it was formatted with"
+            )
 
     def is_same_cluster(self, cluster_id: str | None) -> bool:
         """A request need not say which cluster it is for."""

@@ -265,6 +265,10 @@ class MetadataLog:
     def on_snapshot_written(self, snapshot: SnapshotId, now_ms: int) -> None:
         """Invariant: a snapshot holds committed records only."""
         assert snapshot.end_offset <= self.log.high_watermark, (snapshot, self.log.high_watermark)
+        if snapshot.end_offset < self.log_start_offset:
+            # Meanwhile the leader's took the place of all that this one is about.
+            self._disk.remove(f"{self.path}/{snapshot.file_name}")
+            return
         if snapshot not in self._snapshots:
             self._snapshots = sorted([*self._snapshots, snapshot])
         # What lies before the snapshot can be deleted one day only if it does not share a segment with what follows.

@@ -162,6 +162,14 @@ class Raft:
         return self._member.high_watermark
 
     @property
+    def is_caught_up(self) -> bool:
+        """Whether `high_watermark` is what the leader of this epoch knew to be committed when it last answered."""
+        role = self._member.role
+        if isinstance(role, Follower):
+            return role.has_fetched and 0 <= role.leader_high_watermark <= self.high_watermark
+        return isinstance(role, Leader) and role.high_watermark >= 0
+
+    @property
     def next_offset(self) -> int:
         """The offset the next record will get."""
         return self._member.log.log_end_offset
@@ -224,6 +232,8 @@ class Raft:
         awaited = m.in_flight.answered(peer, request)
         answer = _answer_of(response)
         if answer is None:
+            if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+                m.refused_by_other_cluster(peer)
             m.notes.append(f"node {peer} refuses {type(request).__name__}: error {response.error_code}")
             m.in_flight.back_off(peer, now_s)
             return

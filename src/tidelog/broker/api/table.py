@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any, Final
 
 from tidelog.broker.api import (
+    add_raft_voter,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -15,7 +17,9 @@ from tidelog.broker.api import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_quorum,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -25,13 +29,17 @@ from tidelog.broker.api import (
     leave_group,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    remove_raft_voter,
     sync_group,
+    unregister_broker,
+    update_features,
 )
 from tidelog.broker.broker import Broker
 from tidelog.broker.controller_api import broker_heartbeat, controllers, decided, metadata_fetch, quorum
@@ -64,10 +72,18 @@ BROKER_APIS: Final[tuple[tuple[int, int, int, Any], ...]] = (
     (35, 1, 5, describe_log_dirs.handle),
     (37, 0, 3, create_partitions.handle),
     (42, 0, 2, delete_groups.handle),
+    (43, 0, 2, elect_leaders.handle),
     (44, 0, 1, incremental_alter_configs.handle),
+    (45, 0, 1, alter_partition_reassignments.handle),
+    (46, 0, 0, list_partition_reassignments.handle),
     (47, 0, 0, offset_delete.handle),
+    (55, 0, 2, describe_quorum.handle),
+    (57, 0, 2, update_features.handle),
     (60, 0, 2, describe_cluster.handle),
+    (64, 0, 0, unregister_broker.handle),
     (75, 0, 0, describe_topic_partitions.handle),
+    (80, 0, 1, add_raft_voter.handle),
+    (81, 0, 0, remove_raft_voter.handle),
 )
 # What controllers say to each other, brokers to them, and admin clients that come to them directly (KIP-919).
 CONTROLLER_APIS: Final[tuple[tuple[int, int, int, Any], ...]] = (

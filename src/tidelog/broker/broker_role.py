@@ -1,0 +1,118 @@
+"""The broker in a node: its logs, its place in the cluster, its upkeep; started and stopped in order by `node.py`."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from tidelog.broker.assembly import assemble_broker
+from tidelog.broker.broker import Broker
+from tidelog.broker.control_plane import ControlPlane
+from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
+from tidelog.broker.maintenance import Maintenance
+from tidelog.broker.metadata_follower import MetadataFollower
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import random_uuid
+from tidelog.core.ports import Offload, WallClock
+from tidelog.storage.directory import LogDirectory
+from tidelog.storage.manager import LogManager
+from tidelog.storage.ports import Disk, DiskError
+
+log = logging.getLogger("tidelog.broker")
+
+
+class BrokerRole:
+    """Made when the metadata is there. `broker` is what its handlers serve with."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        control: ControlPlane,
+        logs: LogManager,
+        *,
+        directory_ids: Mapping[str, UUID],
+        disk: Disk,
+        wall_clock: WallClock,
+        offload: Offload,
+        rng: random.Random,
+        on_metadata_directory_lost: Callable[[DiskError], None],
+    ) -> None:
+        self._loop = loop = asyncio.get_running_loop()
+        self._config = config
+        self._control = control
+        self._logs = logs
+        self._directory_ids = directory_ids
+        self._disk = disk
+        self._wall_clock = wall_clock
+        self._offload = offload
+        self._on_metadata_directory_lost = on_metadata_directory_lost
+        self.broker: Broker = assemble_broker(
+            loop, config, control.cluster_id, logs, control.router, wall_clock, offload, rng
+        )
+        self._incarnation_id = random_uuid(rng)
+        self.follower = MetadataFollower(self.broker, logs, self._incarnation_id)
+        self._maintenance: Maintenance | None = None
+        self.lifecycle = BrokerLifecycle(
+            loop,
+            config,
+            control.router,
+            metadata_offset=lambda: self.broker.image.provenance.offset,
+            offline_directories=self._offline_directories,
+        )
+        control.on_leader_change = self.lifecycle.heartbeat_soon
+        self.follower.on_shutdown_elsewhere = self.lifecycle.heartbeat_soon
+        logs.on_directory_offline = self._directory_failed
+
+    def load(self) -> None:
+        """Recovers the logs and follows the metadata from here on."""
+        self.follower.load(self._control.image)
+        self._control.publisher.subscribe(self.follower.on_metadata)
+
+    async def join(self, listeners: Sequence[AdvertisedListener]) -> None:
+        """Registers, and serves from the moment it is unfenced; the listeners are bound by now."""
+        clean_epoch = self._logs.clean_shutdown_epoch
+        await self.lifecycle.register(
+            Identity(
+                cluster_id=self._control.cluster_id,
+                incarnation_id=self._incarnation_id,
+                listeners=listeners,
+                directory_ids=[i for path, i in self._directory_ids.items() if self._logs.is_online(path)],
+                previous_epoch=-1 if clean_epoch is None else clean_epoch,
+            )
+        )
+        await self.lifecycle.unfence()
+        self._maintenance = Maintenance(
+            self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
+        )
+
+    def apply_config(self, config: NodeConfig) -> None:
+        """Dynamic configs of the broker."""
+        self._config = config
+        if self._maintenance is not None:
+            self._maintenance.apply_config(config)
+        self._logs.apply_config(config)
+
+    async def leave(self) -> None:
+        """Gives leadership up while it still serves (C9)."""
+        await self.lifecycle.shut_down()
+
+    async def stop(self) -> None:
+        """No request is served any more. What it holds of the disk is for the caller to close."""
+        await self.lifecycle.stop()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
+            self._maintenance = None
+        self.follower.close()
+
+    def _offline_directories(self) -> list[UUID]:
+        return [each for path, each in self._directory_ids.items() if not self._logs.is_online(path)]
+
+    def _directory_failed(self, directory: LogDirectory, error: DiskError) -> None:
+        """A failed directory takes its own partitions with it, and if the metadata lies in it, the node (C10)."""
+        self.broker.replicas.on_directory_offline(directory, error)
+        if directory.path == self._config.metadata_log_dir:
+            self._on_metadata_directory_lost(error)
+        else:
+            # The controller moves what this broker led there.
+            self.lifecycle.heartbeat_soon()
