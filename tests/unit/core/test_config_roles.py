@@ -1,9 +1,15 @@
 """Brokers, controllers and nodes that are both: which listeners and which quorum each may be given."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.config.properties import parse_properties
+
+ROOT = Path(__file__).resolve().parents[3]
 
 VOTERS = "1@c1:9093,2@c2:9093,3@c3:9093"
 COMMON = {"controller.listener.names": "CONTROLLER", "controller.quorum.voters": VOTERS}
@@ -139,3 +145,12 @@ def test_what_is_probably_a_mistake_warns(base: dict[str, str], changes: dict[st
 def test_a_free_port_for_the_controller_does_not_warn() -> None:
     listeners = "PLAINTEXT://localhost:0,CONTROLLER://localhost:0"
     assert parse(COMBINED, {"listeners": listeners})[1] == []
+
+
+def test_the_example_for_several_hosts_is_accepted() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```properties\n(.*?)```", page, re.DOTALL)
+    parsed = [NodeConfig.parse(parse_properties(text)) for text in examples]
+    assert [config.process_roles for config, _ in parsed] == [("controller",), ("broker",)]
+    for _, warnings in parsed:
+        assert all("no authentication" in warning for warning in warnings), "and nothing in it is unknown"
