@@ -39,9 +39,8 @@ def node_command(properties: Path) -> list[str]:
 def format_command(properties: Sequence[Path], cluster_id: str, controllers: Sequence[str]) -> list[str]:
     # One process for all: it takes as long to start as to format a hundred nodes.
     configs = [argument for path in properties for argument in ("--config", str(path))]
-    # A config without voters already makes the only controller the first voter of its log.
-    voters = ["--initial-controllers", ",".join(controllers)] if len(controllers) > 1 else []
-    return [sys.executable, "-m", "tidelog.broker", "format", *configs, "--cluster-id", cluster_id, *voters]
+    voters = ["--cluster-id", cluster_id, "--initial-controllers", ",".join(controllers)]
+    return [sys.executable, "-m", "tidelog.broker", "format", *configs, *voters]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
