@@ -48,6 +48,8 @@ HONOURED: Final = (
         doc="Other limits for named addresses, as host:count, comma-separated."),
     key("queued.max.request.bytes", LONG, -1, MEDIUM,
         doc="Bytes of waiting requests before it stops reading; -1 is no limit of its own."),
+    key("queued.max.requests", INT, 500, HIGH, check=at_least(1),
+        doc="Requests that may wait for the controller, more are refused; others are served when they arrive."),
     key("max.request.partition.size.limit", INT, 2000, MEDIUM, check=at_least(1),
         doc="Most partitions in one answer to DescribeTopicPartitions."),
     key("max.incremental.fetch.session.cache.slots", INT, 1000, MEDIUM, check=at_least(0),
@@ -63,11 +65,6 @@ HONOURED: Final = (
 )
 
 LIMITED: Final = (
-    *limited(
-        "requests are served when they arrive; tidelog.connection.max.inflight.requests bounds those that wait",
-        key("queued.max.requests", INT, 500, HIGH, check=at_least(1),
-            doc="Requests waiting in the broker before it stops reading sockets."),
-    ),
     *limited(
         "authentication, authorization and TLS are not built yet",
         key("security.inter.broker.protocol", STRING, "PLAINTEXT", MEDIUM,
