@@ -112,10 +112,11 @@ class ControllerRouter:
             except ConnectionFailed as error:
                 reason = str(error)
             left_s = deadline_s - self._loop.time()
-            if left_s <= 0:
+            if left_s > 0:
+                # A change that came meanwhile ends the wait at once.
+                await asyncio.wait([changed], timeout=min(left_s, backoff_s * self._rng.uniform(0.5, 1.0)))
+            if self._loop.time() >= deadline_s:
                 return _timed_out(request, f"No active controller answered within {patience_s:g} s: {reason}.")
-            # A change that came meanwhile ends the wait at once.
-            await asyncio.wait([changed], timeout=min(left_s, backoff_s * self._rng.uniform(0.5, 1.0)))
             backoff_s = min(2 * backoff_s, LONGEST_BACKOFF_S)
 
     def _remote_leader(self) -> int:
