@@ -4,7 +4,7 @@ import asyncio
 import errno
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from tidelog.client.addresses import Address
 from tidelog.client.errors import (
@@ -177,8 +177,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- what the transport calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's is none by its class.
+        self._transport = cast(asyncio.Transport, transport)
         if self._lost is not None:
             transport.abort()
 
