@@ -6,6 +6,7 @@ One failed write makes a directory untrustworthy: bytes may be half there, and t
 
 from collections.abc import Callable
 
+from tidelog.core.ids import TopicPartition
 from tidelog.storage.ports import DiskError
 
 
@@ -24,6 +25,7 @@ class LogDirectory:
         "checkpoint_log_start_offsets",
         "checkpoint_recovery_points",
         "failure",
+        "lower_high_watermark",
         "on_failure",
         "path",
     )
@@ -35,6 +37,7 @@ class LogDirectory:
         self.checkpoint_recovery_points: Callable[[], None] | None = None
         self.checkpoint_log_start_offsets: Callable[[], None] | None = None
         self.checkpoint_cleaner_offsets: Callable[[], None] | None = None
+        self.lower_high_watermark: Callable[[TopicPartition, int], None] | None = None
 
     @property
     def online(self) -> bool:

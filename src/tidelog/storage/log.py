@@ -13,7 +13,15 @@ from uuid import UUID
 
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import TopicPartition
-from tidelog.storage import checkpoints, log_producers, log_reader, log_truncation, recovery, retention
+from tidelog.storage import (
+    checkpoints,
+    log_following,
+    log_producers,
+    log_reader,
+    log_truncation,
+    recovery,
+    retention,
+)
 from tidelog.storage.checkpoints import EpochEntry
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.epoch_cache import EpochCache
@@ -25,7 +33,7 @@ from tidelog.storage.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateM
 from tidelog.storage.segment import CorruptSegment, Segment
 from tidelog.storage.segments import Segments
 from tidelog.storage.txn_index import AbortedTxn, CorruptTxnIndex
-from tidelog.storage.validation import AppendOrigin, check_batches, validate_for_leader
+from tidelog.storage.validation import AppendOrigin, validate_for_leader
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.batch import NO_TIMESTAMP, BatchHeader, stamp
 from tidelog.wire.records.compression import DEFAULT_MAX_OUTPUT
@@ -288,30 +296,23 @@ class Log:
             first_offset, last_offset, max_timestamp, validated.log_append_time, self.log_start_offset, size
         )
 
-    def append_as_follower(self, records: memoryview, now_ms: int) -> AppendInfo:
-        """Batches exactly as the leader stamped them; offsets must go on where this log ends."""
+    def append_as_follower(self, records: memoryview, now_ms: int, *, leader_epoch: int | None = None) -> AppendInfo:
+        """Batches exactly as the leader stamped them, in one append; see `log_following` for what is refused."""
         self.check()
-        batches = check_batches(records)
+        batches = log_following.batches_to_append(self, records, leader_epoch)
         if not batches:
             raise ValueError("a follower was handed no batch")
-        expected = self.log_end_offset
-        for _, header in batches:
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise ApiError(
-                    ErrorCode.INVALID_RECORD,
-                    f"{self.topic_partition}: a batch at offset {header.base_offset} where {expected} comes next",
-                )
-            expected = header.next_offset
-        first_offset = batches[0][1].base_offset
+        position, last = batches[-1]
+        size = position + last.size_in_bytes
         try:
-            self._append_batches(records, batches, now_ms)
+            self._append_batches(records[:size], batches, now_ms)
             if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
                 self.flush(now_ms)
         except DiskError as error:
             self.directory.fail(error)
             raise
         newest = max(header.max_timestamp for _, header in batches)
-        return AppendInfo(first_offset, expected - 1, newest, -1, self.log_start_offset, len(records))
+        return AppendInfo(batches[0][1].base_offset, last.last_offset, newest, -1, self.log_start_offset, size)
 
     def _append_batches(self, records: memoryview, batches: list[tuple[int, BatchHeader]], now_ms: int) -> None:
         """One write per segment: a fetch may bring more than the active one has room for."""

@@ -29,6 +29,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
         truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
         return True
     _lower_recovery_point(log, end)
+    _lower_high_watermark(log, end)
     log.truncations += 1
     # Newest first: a crash between two removals must not leave a gap with old records behind it.
     for segment in reversed(log.segments.from_offset(end)):
@@ -63,6 +64,7 @@ def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     """Forgets everything; the log is empty and starts and ends at `offset`."""
     # Nothing of the old log is promised from here on, so that a crash half way is no missing data.
     _lower_recovery_point(log, min(offset, log.log_start_offset))
+    _lower_high_watermark(log, log.log_start_offset)
     log.truncations += 1
     for segment in reversed(list(log.segments)):
         remove_segment(log, segment)
@@ -84,6 +86,14 @@ def _lower_recovery_point(log: "Log", offset: int) -> None:
         log.recovery_point = offset
         if log.directory.checkpoint_recovery_points is not None:
             log.directory.checkpoint_recovery_points()
+
+
+def _lower_high_watermark(log: "Log", offset: int) -> None:
+    """On disk first, too: after a crash the checkpoint is taken for a lower bound of what is committed (W4)."""
+    if offset < log.high_watermark:
+        log.update_high_watermark(offset)
+    if log.directory.lower_high_watermark is not None:
+        log.directory.lower_high_watermark(log.topic_partition, offset)
 
 
 def _lower_first_dirty_offset(log: "Log", offset: int) -> None:

@@ -28,6 +28,7 @@ class ManagedDirectory:
         self.health.checkpoint_recovery_points = self.checkpoint_recovery_points
         self.health.checkpoint_log_start_offsets = self.checkpoint_log_start_offsets
         self.health.checkpoint_cleaner_offsets = self.checkpoint_cleaner_offsets
+        self.health.lower_high_watermark = self.lower_high_watermark
         self.logs: dict[TopicPartition, Log] = {}
         # The broker epoch of the last shutdown if it was clean, None if not.
         self.clean_epoch: int | None = None
@@ -137,6 +138,18 @@ class ManagedDirectory:
 
     def checkpoint_high_watermarks(self, *, durable: bool = True) -> None:
         self._checkpoint(checkpoints.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark, durable=durable)
+
+    def lower_high_watermark(self, partition: TopicPartition, offset: int) -> None:
+        """Before a cut at `offset`: what is written behind it was never committed, whatever the file said of it."""
+        name = checkpoints.REPLICATION_OFFSET_CHECKPOINT
+        if name in self._not_durable or self._written[name].get(partition, 0) > offset:
+            self.checkpoint_high_watermarks()
+
+    def checkpoint_clamped_high_watermarks(self) -> None:
+        """After loading: a log that lost its end grows again, perhaps with other records than were committed there."""
+        written = self._written[checkpoints.REPLICATION_OFFSET_CHECKPOINT]
+        if any(log.high_watermark < written.get(partition, 0) for partition, log in self.logs.items()):
+            self.checkpoint_high_watermarks()
 
     def checkpoint_log_start_offsets(self) -> None:
         """Only where the start is not simply that of the first segment."""

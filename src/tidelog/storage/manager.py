@@ -126,6 +126,7 @@ class LogManager:
                     if loaded and loaded % _PROGRESS_EVERY == 0:
                         self._on_event(LogsLoading(directory=directory.path, loaded=loaded, total=len(found)))
                     self._load(directory, partition, config_of, now_ms, is_ours)
+                directory.checkpoint_clamped_high_watermarks()
                 directory.remove_marker()
 
     def _load(

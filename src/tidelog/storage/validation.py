@@ -195,10 +195,10 @@ def validate_step_by_step(
     return _as_the_topic_wants(records, header, config, payload, codec, max_timestamp, append_time)
 
 
-def check_batches(records: memoryview) -> list[tuple[int, BatchHeader]]:
+def check_batches(records: memoryview, *, partial_tail: bool = False) -> list[tuple[int, BatchHeader]]:
     """Positions and headers of batches that were validated elsewhere (REPLICATION): whole and undamaged."""
     try:
-        walked = list(iter_headers(records))
+        walked = list(iter_headers(records, partial_tail=partial_tail))
     except WireError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     for pos, header in walked:
