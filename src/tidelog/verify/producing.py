@@ -1,0 +1,184 @@
+"""Producers, each in a thread of its own. It keeps what it was told in its `Sends`, which no other thread writes."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tidelog.verify.librdkafka import REFUSALS, REFUSALS_OF_ONE_TRY
+from tidelog.verify.sends import Sends
+from tidelog.verify.values import decode, encode, sequence_of
+
+# What one producer has under way at most; with a leader gone for long it waits here instead of queueing on.
+MAX_IN_FLIGHT: Final = 20_000
+_BURST: Final = 500
+_IDLE_POLL_S: Final = 0.005
+_BUSY_POLL_S: Final = 0.05
+_FLUSH_STEP_S: Final = 0.5
+_PROBE_EVERY_S: Final = 0.5
+
+OnError = Callable[[Any], None]
+
+
+class Worker:
+    """Work for a thread of its own; it ends soon after `stop`, and raises what goes wrong to whoever waits for it."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self.abandoned = threading.Event()
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """No more of it; what was begun is brought to its end."""
+        self.stopping.set()
+
+    def abandon(self) -> None:
+        """Nobody wants the result any more."""
+        self.stopping.set()
+        self.abandoned.set()
+
+
+class Sender(Worker):
+    """What producers share: a librdkafka handle, made anew after a fatal error, and the delivery reports."""
+
+    refusals: frozenset[int] = REFUSALS
+
+    def __init__(
+        self,
+        make: Callable[[OnError], Any],
+        topic: str,
+        sends: Mapping[int, Sends],
+        now_ms: Callable[[], int],
+        flush_s: float,
+    ) -> None:
+        super().__init__()
+        self.acknowledged = 0
+        # How often a fatal error ended the handle, and the last one.
+        self.fatal_errors = 0
+        self.last_fatal_error: str | None = None
+        self._make = make
+        self._topic = topic
+        self._sends = sends
+        self._now_ms = now_ms
+        self._flush_s = flush_s
+        self._in_flight = 0
+        self._producer: Any = None
+        self._is_fatal = False
+
+    def work(self) -> None:
+        self._producer = self._make(self._on_error)
+        self.send_all()
+        self.flush()
+
+    def send_all(self) -> None:
+        raise NotImplementedError
+
+    def produce(self, partition: int, size: int) -> None:
+        sends = self._sends[partition]
+        sequence = sends.sent(self._now_ms())
+        value = encode(sends.producer, partition, sequence, size)
+        while not self.abandoned.is_set():
+            try:
+                self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+                self._in_flight += 1
+                return
+            except BufferError:
+                self.poll(_BUSY_POLL_S)
+
+    def flush(self) -> None:
+        """Waits for the last answers; what has none when the time is over stays unanswered in the history."""
+        deadline = self._now_ms() + int(self._flush_s * 1000)
+        while self._producer.flush(_FLUSH_STEP_S) and self._now_ms() < deadline and not self.abandoned.is_set():
+            continue
+
+    def poll(self, seconds: float) -> None:
+        """Lets delivery reports in. After a fatal error, which fails all that is queued, goes on under a new handle."""
+        self._producer.poll(seconds)
+        if self._is_fatal:
+            self._producer.flush(_FLUSH_STEP_S)
+            self._is_fatal = False
+            self._producer = self._make(self._on_error)
+
+    def _on_error(self, error: Any) -> None:
+        if error.fatal():
+            self._is_fatal = True
+            self.fatal_errors += 1
+            self.last_fatal_error = str(error)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        self._in_flight -= 1
+        sends = self._sends[message.partition()]
+        sequence = sequence_of(decode(message.value(), message.partition()))
+        if error is None:
+            self.acknowledged += 1
+            sends.acknowledged(sequence, message.offset(), self._now_ms())
+        else:
+            sends.failed(sequence, self._now_ms(), refused=error.code() in self.refusals)
+
+
+class LoadProducer(Sender):
+    """Sends at a steady rate to all partitions in turn."""
+
+    def __init__(
+        self,
+        make: Callable[[OnError], Any],
+        topic: str,
+        sends: Mapping[int, Sends],
+        now_ms: Callable[[], int],
+        flush_s: float,
+        *,
+        rate: float,
+        record_bytes: int,
+        max_records: int,
+    ) -> None:
+        super().__init__(make, topic, sends, now_ms, flush_s)
+        self._rate = rate
+        self._record_bytes = record_bytes
+        self._max_records = max_records
+
+    def send_all(self) -> None:
+        partitions = sorted(self._sends)
+        sent = 0
+        began_ms = self._now_ms()
+        while not self.stopping.is_set() and sent < self._max_records:
+            room = min(_BURST, MAX_IN_FLIGHT - self._in_flight, self._max_records - sent)
+            if self._rate:
+                due = int((self._now_ms() - began_ms) * self._rate / 1000) - sent
+                if due > self._rate:
+                    # A stall is not made up for by a flood.
+                    began_ms += int((due - self._rate) * 1000 / self._rate)
+                room = min(room, due)
+            for number in range(sent, sent + max(room, 0)):
+                self.produce(partitions[number % len(partitions)], self._record_bytes)
+            sent += max(room, 0)
+            self.poll(0 if room > 0 else _IDLE_POLL_S)
+
+
+class Probe(Sender):
+    """Now and then sends a record, once: an ordinary one and one too large for the topic, which must not be read."""
+
+    refusals = REFUSALS_OF_ONE_TRY
+
+    def __init__(
+        self,
+        make: Callable[[OnError], Any],
+        topic: str,
+        sends: Mapping[int, Sends],
+        now_ms: Callable[[], int],
+        flush_s: float,
+        *,
+        record_bytes: int,
+        too_large_bytes: int,
+    ) -> None:
+        super().__init__(make, topic, sends, now_ms, flush_s)
+        self._sizes = (record_bytes, too_large_bytes)
+
+    def send_all(self) -> None:
+        number = 0
+        partitions = sorted(self._sends)
+        while not self.stopping.wait(_PROBE_EVERY_S):
+            # Sizes change faster than partitions, so that each partition gets both.
+            self.produce(partitions[number // 2 % len(partitions)], self._sizes[number % 2])
+            number += 1
+            self.poll(0)
