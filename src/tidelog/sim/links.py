@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tidelog.sim.transport import MemoryTransport
 
-Blocks = Callable[[str, str], bool]
+# From which host, to which, on connections to which port: whether nothing gets through.
+Blocks = Callable[[str, str, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,27 @@ class Delay:
 
 
 class Link:
-    """One direction between two hosts. While it is blocked bytes wait (a sender sends again), and nobody is told."""
+    """One direction between two hosts, for connections to one port of either.
 
-    __slots__ = ("_rng", "_waiting_connects", "_waiting_streams", "blocked_by", "delay", "direct", "source", "target")
+    While it is blocked bytes wait (a sender sends again), and nobody is told.
+    """
 
-    def __init__(self, source: str, target: str, delay: Delay | None, rng: random.Random) -> None:
+    __slots__ = (
+        "_rng",
+        "_waiting_connects",
+        "_waiting_streams",
+        "blocked_by",
+        "delay",
+        "direct",
+        "port",
+        "source",
+        "target",
+    )
+
+    def __init__(self, source: str, target: str, port: int, delay: Delay | None, rng: random.Random) -> None:
         self.source: Final = source
         self.target: Final = target
+        self.port: Final = port
         self.delay = delay
         self.blocked_by = 0
         self._rng = rng
@@ -92,13 +107,18 @@ class Cut:
         self.name = name
         self.blocks = blocks
 
+    def on_port(self, port: int) -> "Cut":
+        """The same for connections to this port only: a broker cut from the controllers and from nobody else."""
+        blocks = self.blocks
+        return Cut(f"{self.name} on {port}", lambda source, target, at: at == port and blocks(source, target, at))
+
     @classmethod
     def partition(cls, groups: Sequence[Collection[str]]) -> "Cut":
         """No byte goes from one group to another; hosts of no group talk to all."""
         group_of = {host: index for index, group in enumerate(groups) for host in group}
         name = "partition " + " | ".join(",".join(sorted(group)) for group in groups)
 
-        def blocks(source: str, target: str) -> bool:
+        def blocks(source: str, target: str, port: int) -> bool:
             if source not in group_of or target not in group_of:
                 return False
             return group_of[source] != group_of[target]
@@ -108,17 +128,16 @@ class Cut:
     @classmethod
     def bridge(cls, left: Collection[str], middle: str, right: Collection[str]) -> "Cut":
         """Two sides that see the host in the middle and not each other."""
-        cut = cls.partition([left, right])
-        cut.name = f"bridge {','.join(sorted(left))} - {middle} - {','.join(sorted(right))}"
-        return cut
+        name = f"bridge {','.join(sorted(left))} - {middle} - {','.join(sorted(right))}"
+        return cls(name, cls.partition([left, right]).blocks)
 
     @classmethod
     def one_way(cls, sources: Collection[str], targets: Collection[str]) -> "Cut":
         """Nothing from these reaches those; the other direction works."""
         name = f"one-way {','.join(sorted(sources))} -> {','.join(sorted(targets))}"
-        return cls(name, lambda source, target: source in sources and target in targets)
+        return cls(name, lambda source, target, port: source in sources and target in targets)
 
     @classmethod
     def isolate(cls, host: str) -> "Cut":
         """The host is alone; a machine without power looks the same."""
-        return cls(f"isolate {host}", lambda source, target: (source == host) != (target == host))
+        return cls(f"isolate {host}", lambda source, target, port: (source == host) != (target == host))

@@ -98,8 +98,9 @@ class Network:
         self._rng = rng or random.Random(0)
         self._world: asyncio.AbstractEventLoop | None = None
         self._listeners: dict[Address, MemoryServer] = {}
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str, int], Link] = {}
         self._cuts: list[Cut] = []
+        self._slow: dict[str, Delay] = {}
         # Both sides of every connection that is open, in the order they were made.
         self._open: dict[MemoryTransport, None] = {}
         self._next_port = _FIRST_FREE_PORT
@@ -131,7 +132,7 @@ class Network:
         local_host: str,
     ) -> tuple[MemoryTransport, asyncio.BaseProtocol]:
         target = _seen_from(loop, host)
-        there, back = self.link(local_host, target), self.link(target, local_host)
+        there, back = self.link(local_host, target, port), self.link(target, local_host, port)
         if there.direct and back.direct:
             near = self._handshake(loop, host, target, port, local_host)
         else:
@@ -182,8 +183,8 @@ class Network:
         local, remote = (local_host, self._free_port(local_host)), (target, port)
         world = self._world
         assert world is not None
-        near = MemoryTransport(loop, world, local, remote, self.link(local_host, target), self._forget)
-        far = MemoryTransport(server.loop, world, remote, local, self.link(target, local_host), self._forget)
+        near = MemoryTransport(loop, world, local, remote, self.link(local_host, target, port), self._forget)
+        far = MemoryTransport(server.loop, world, remote, local, self.link(target, local_host, port), self._forget)
         near.attach(far)
         far.attach(near)
         self._open[near] = self._open[far] = None
@@ -210,13 +211,13 @@ class Network:
 
     # --- links and faults ---------------------------------------------------------------------------------------------
 
-    def link(self, source: str, target: str) -> Link:
-        found = self._links.get((source, target))
+    def link(self, source: str, target: str, port: int) -> Link:
+        found = self._links.get((source, target, port))
         if found is None:
-            delay = None if source == target else self._delay
-            found = self._links[source, target] = Link(source, target, delay, self._rng)
+            delay = None if source == target else self._slow.get(source) or self._slow.get(target) or self._delay
+            found = self._links[source, target, port] = Link(source, target, port, delay, self._rng)
             for cut in self._cuts:
-                if cut.blocks(source, target):
+                if cut.blocks(source, target, port):
                     found.block()
         return found
 
@@ -224,7 +225,7 @@ class Network:
         """Silence: bytes stop, nobody is told, new connections hang. Ends with `heal`."""
         self._cuts.append(cut)
         for link in self._links.values():
-            if cut.blocks(link.source, link.target):
+            if cut.blocks(link.source, link.target, link.port):
                 link.block()
         return cut
 
@@ -232,7 +233,7 @@ class Network:
         """What waited because of this fault alone goes on."""
         self._cuts.remove(cut)
         for link in self._links.values():
-            if cut.blocks(link.source, link.target):
+            if cut.blocks(link.source, link.target, link.port):
                 link.unblock()
 
     def heal_all(self) -> None:
@@ -243,14 +244,15 @@ class Network:
     def cuts(self) -> tuple[Cut, ...]:
         return tuple(self._cuts)
 
-    def set_delay(self, delay: Delay | None, hosts: Iterable[str] = ()) -> None:
-        """Of all links between different hosts, or of those from or to these hosts."""
-        chosen = frozenset(hosts)
-        if not chosen:
-            self._delay = delay
+    def slow_down(self, host: str, delay: Delay | None) -> None:
+        """Everything from and to this host takes so long; None makes it as fast as the others again."""
+        if delay is None:
+            self._slow.pop(host, None)
+        else:
+            self._slow[host] = delay
         for link in self._links.values():
-            if link.source != link.target and (not chosen or link.source in chosen or link.target in chosen):
-                link.set_delay(delay)
+            if link.source != link.target and host in (link.source, link.target):
+                link.set_delay(self._slow.get(link.source) or self._slow.get(link.target) or self._delay)
 
     def connections(self, one: str, other: str) -> list[MemoryTransport]:
         """One side of each open connection between two hosts: the side of `one`."""
@@ -267,7 +269,7 @@ class Network:
         """Every connection between two hosts goes dead and neither side is told: a box between them forgot it."""
         found = [*self.connections(one, other), *self.connections(other, one)]
         for side in found:
-            nowhere = Link(side.local_host, side.remote_host, None, self._rng)
+            nowhere = Link(side.local_host, side.remote_host, 0, None, self._rng)
             nowhere.block()
             side.sever(nowhere)
         return len(found) // 2

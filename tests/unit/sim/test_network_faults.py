@@ -283,13 +283,28 @@ def test_a_slow_host_is_slow_for_everybody() -> None:
     async def story(hosts: Hosts) -> None:
         near, far = await hosts.connect(ONE, TWO)
         other, third = await hosts.connect(ONE, THREE)
-        hosts.network.set_delay(Delay(2.0, 0.0), [TWO])
+        hosts.network.slow_down(TWO, Delay(2.0, 0.0))
         near.transport.write(b"slow")
         other.transport.write(b"fast")
         await asyncio.sleep(1)
         assert (bytes(far.data), bytes(third.data)) == (b"", b"fast")
         await asyncio.sleep(1.1)
         assert bytes(far.data) == b"slow"
+        hosts.network.slow_down(TWO, None)
+        near.transport.write(b"er")
+        await asyncio.sleep(0.1)
+        assert bytes(far.data) == b"slower"
+
+    on_hosts(story)
+
+
+def test_a_cut_may_concern_one_port_only() -> None:
+    async def story(hosts: Hosts) -> None:
+        hosts.network.listen(hosts.loops[TWO], lambda: Peer(hosts), TWO, 8)
+        hosts.network.apply(Cut.isolate(TWO).on_port(8))
+        assert await reaches(hosts, ONE, TWO)
+        with pytest.raises(TimeoutError):
+            await hosts.connect(ONE, TWO, 8)
 
     on_hosts(story)
 
