@@ -227,9 +227,7 @@ class SimCluster:
 
     def wipe(self, node_id: int) -> None:
         """A new, empty disk, formatted as for a new node. The process must be gone."""
-        machine = self.machine(node_id)
-        assert machine.state is State.OFF
-        machine.disk = type(machine.disk)()
+        self.machine(node_id).new_disk()
         self._format(node_id)
 
     def call(self, node_id: int, work: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:

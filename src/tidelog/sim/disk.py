@@ -1,8 +1,17 @@
-"""The disk of a simulated machine: outlives its processes, and breaks in every way a seed can draw."""
+"""The disk of a simulated machine: outlives its processes, and can be damaged behind their backs.
 
-from typing import NoReturn
+What a power cut does (unsynced bytes lost per file in any order, torn, entries lost) is `MemoryDisk.crash`; errors of
+operations are a fault hook, `DiskFaults`. Here is what happens to bytes at rest.
+"""
+
+import random
+from typing import Final, NoReturn
 
 from tidelog.storage.memory import MemoryDisk
+
+KEPT_VERSIONS: Final = 4
+"""How many older contents of a small file a disk can fall back to."""
+_HISTORY_FILE_BYTES: Final = 64 * 1024
 
 
 class ProcessGone(BaseException):
@@ -10,15 +19,13 @@ class ProcessGone(BaseException):
 
 
 class SimDisk(MemoryDisk):
-    """A disk in memory that can be taken out of a dead process's hands."""
+    """A disk in memory that can be taken out of a dead process's hands, rots, and remembers older small files."""
 
-    def settle(self) -> None:
-        """All there is becomes durable, as when nothing happens for a minute."""
-        for inode in self._files.values():
-            inode.sync()
-        self._durable_files = dict(self._files)
-        self._durable_dirs = set(self._dirs)
-        self._renamed.clear()
+    def __init__(self, capacity: int = 1 << 40) -> None:
+        super().__init__(capacity)
+        self._older: dict[str, list[bytes]] = {}
+
+    # --- processes come and go ----------------------------------------------------------------------------------------
 
     def hand_over(self) -> "SimDisk":
         """The same contents for the next process; whatever still holds this object can change nothing any more."""
@@ -28,11 +35,73 @@ class SimDisk(MemoryDisk):
         heir._durable_files, self._durable_files = self._durable_files, {}
         heir._durable_dirs, self._durable_dirs = self._durable_dirs, set()
         heir._renamed, self._renamed = self._renamed, {}
+        heir._older, self._older = self._older, {}
         heir.fault = self.fault
         heir.all_cached = self.all_cached
         heir.fsyncs = self.fsyncs
         self.fault = _gone
         return heir
+
+    def settle(self) -> None:
+        """All there is becomes durable, as when nothing happens for a minute."""
+        for inode in self._files.values():
+            inode.sync()
+        self._durable_files = dict(self._files)
+        self._durable_dirs = set(self._dirs)
+        self._renamed.clear()
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        before = self._files.get(path)
+        super().write_atomic(path, data, durable=durable)
+        if before is not None and len(before.data) <= _HISTORY_FILE_BYTES:
+            older = self._older.setdefault(path, [])
+            older.append(bytes(before.data))
+            del older[:-KEPT_VERSIONS]
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+
+    def files(self, under: str = "/", suffix: str = "") -> list[str]:
+        """Paths of files, sorted."""
+        inside = under.rstrip("/") + "/"
+        return sorted(path for path in self._files if path.startswith(inside) and path.endswith(suffix))
+
+    def contents(self) -> dict[str, bytes]:
+        """Everything a process would read; no fault concerns it."""
+        return {path: bytes(self._files[path].data) for path in sorted(self._files)}
+
+    def unsynced_bytes(self) -> int:
+        return sum(len(inode.data) - inode.dirty_from for inode in self._files.values())
+
+    # --- damage -------------------------------------------------------------------------------------------------------
+
+    def rot(self, path: str, rng: random.Random) -> int | None:
+        """Flips one bit of a file, for good; returns where, or None if the file is empty."""
+        inode = self._files[path]
+        if not inode.data:
+            return None
+        position, bit = rng.randrange(len(inode.data)), 1 << rng.randrange(8)
+        inode.data[position] ^= bit
+        if position < len(inode.durable):
+            inode.durable[position] ^= bit
+        return position
+
+    def lose(self, path: str) -> None:
+        """The file is not there any more, and never was as far as the disk knows."""
+        del self._files[path]
+        self._durable_files.pop(path, None)
+
+    def stale_versions(self, path: str) -> int:
+        """To how many older contents this file could fall back."""
+        return len(self._older.get(path, ()))
+
+    def make_stale(self, path: str, rng: random.Random) -> bool:
+        """An older content of a small file comes back, durably; False if there was none."""
+        older = self._older.get(path)
+        if not older:
+            return False
+        content = rng.choice(older)
+        super().write_atomic(path, content, durable=True)
+        return True
 
 
 def _gone(operation: str, path: str) -> NoReturn:

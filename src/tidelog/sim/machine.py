@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 from tidelog.sim.clock import SimClock
 from tidelog.sim.disk import ProcessGone, SimDisk
-from tidelog.sim.links import Cut
+from tidelog.sim.disk_faults import DiskFaults
+from tidelog.sim.links import Cut, Delay
 from tidelog.sim.loop import VirtualLoop
 from tidelog.sim.node_loop import NodeLoop
 from tidelog.sim.offload import SimOffload
@@ -76,17 +77,19 @@ class Machine:
 
     def __init__(self, world: VirtualLoop, host: str, seed: str) -> None:
         self.host: Final = host
-        self.disk = SimDisk()
+        self._ports: Ports | None = None
+        self.disk_faults: Final = DiskFaults()
+        self.disk = self.new_disk()
         self.clock: Final = SimClock(world)
         self.exits: list[Exit] = []
         self._world = world
         self._seed = seed
         self._rng = random.Random(f"{seed} faults")
         self._starts = 0
-        self._ports: Ports | None = None
         self._ended: asyncio.Future[Exit] | None = None
         self._no_power: Cut | None = None
         self._dead: list[NodeLoop] = []
+        self._disk_delay: Delay | None = None
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -121,7 +124,7 @@ class Machine:
             loop=loop,
             disk=self.disk,
             wall_clock=self.clock,
-            offload=SimOffload(rng),
+            offload=SimOffload(rng, self._disk_delay),
             rng=rng,
             asked_to_stop=asyncio.Event(),
         )
@@ -196,6 +199,19 @@ class Machine:
         """Kills the process from within one of its own calls; the caller raises what it gets."""
         self.kill()
         return ProcessGone(f"killed on {self.host}")
+
+    def slow_disk(self, delay: Delay | None) -> None:
+        """Blocking work takes so long from now on, also for processes to come; None makes it fast again."""
+        self._disk_delay = delay
+        if self._ports is not None:
+            self._ports.offload.delay = delay
+
+    def new_disk(self) -> SimDisk:
+        """Somebody puts another disk in: empty, with the same hook for faults."""
+        assert self._ports is None
+        self.disk = SimDisk()
+        self.disk.fault = self.disk_faults
+        return self.disk
 
     def close(self) -> None:
         """The end of the world: lets go of every dead process. A live one is killed."""

@@ -15,8 +15,8 @@ T = TypeVar("T")
 class SimOffload:
     """`core.ports.Offload`. With a `delay`, work takes that long; it takes effect at any moment of that time."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.delay: Delay | None = None
+    def __init__(self, rng: random.Random, delay: Delay | None = None) -> None:
+        self.delay = delay
         self._rng = rng
 
     def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:

@@ -240,16 +240,10 @@ def test_calls_into_a_process_end_with_it(world: World) -> None:
 
 
 def test_a_process_may_be_killed_inside_a_call_to_its_disk(world: World) -> None:
-    def fault(operation: str, path: str) -> int | None:
-        if operation == "fsync":
-            world.one.disk.fault = None
-            raise world.one.kill_inside()
-        return None
-
     async def story() -> None:
         ended = world.one.start(world.echo)
         await asyncio.sleep(0)
-        world.one.disk.fault = fault
+        world.one.disk_faults.kill_at(world.one.kill_inside, "fsync", path_part="heard")
         with pytest.raises(ConnectionResetError):
             await world.talk("sync now")
         assert (await ended).end is End.KILLED
