@@ -1,6 +1,7 @@
 """Appending as a leader, and waking whoever waits for it: the one way records enter a partition's log here."""
 
 import asyncio
+from typing import NamedTuple
 
 from tidelog.broker.broker import Broker
 from tidelog.core.ids import LeaderEpoch, TopicPartition
@@ -8,6 +9,12 @@ from tidelog.replication.partition import Partition
 from tidelog.storage.log_types import AppendInfo
 from tidelog.storage.validation import AppendOrigin
 from tidelog.wire.errors import ApiError, ErrorCode
+
+
+class ReplicaFetch(NamedTuple):
+    """Under what a follower's fetch waits: appends concern it, where a consumer waits for the high watermark."""
+
+    topic_partition: TopicPartition
 
 
 def append_as_leader(
@@ -20,11 +27,23 @@ def append_as_leader(
     allow_zstd: bool = True,
 ) -> AppendInfo:
     """Appends one batch and completes the fetches (and the produces behind it) that waited for it."""
-    info = partition.append_as_leader(records, acks, broker.wall_clock.now_ms(), origin=origin, allow_zstd=allow_zstd)
-    if not info.duplicate:
-        broker.fetch_purgatory.check(partition.topic_partition)
-        broker.produce_purgatory.check(partition.topic_partition)
+    log = partition.log
+    before = log.high_watermark
+    info = partition.append_as_leader(
+        records, acks, broker.wall_clock.now_ms(), broker.loop.time(), origin=origin, allow_zstd=allow_zstd
+    )
+    if log.high_watermark != before:
+        wake(broker, partition.topic_partition)
+    elif not info.duplicate:
+        broker.fetch_purgatory.check(ReplicaFetch(partition.topic_partition))
     return info
+
+
+def wake(broker: Broker, topic_partition: TopicPartition) -> None:
+    """The high watermark or the leadership of a partition moved: everybody who waits for it looks again."""
+    broker.produce_purgatory.check(topic_partition)
+    broker.fetch_purgatory.check(ReplicaFetch(topic_partition))
+    broker.fetch_purgatory.check(topic_partition)
 
 
 async def append_and_wait(broker: Broker, topic_partition: TopicPartition, batch: bytes, timeout_ms: int) -> int:
@@ -33,12 +52,24 @@ async def append_and_wait(broker: Broker, topic_partition: TopicPartition, batch
     if partition is None:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on this broker")
     info = append_as_leader(broker, partition, memoryview(bytearray(batch)), -1, origin=AppendOrigin.COORDINATOR)
-    wait = _CommitWait(broker.loop, partition, partition.leader_epoch, info.last_offset + 1)
-    broker.produce_purgatory.try_complete_else_watch(wait, (topic_partition,), timeout_ms / 1000)
-    code = await wait.future
+    code = await _committed(broker, partition, info.last_offset + 1, timeout_ms)
     if code is not ErrorCode.NONE:
         raise ApiError(code, f"{topic_partition}: the append at {info.first_offset} was not committed")
     return info.last_offset
+
+
+async def wait_until_committed(broker: Broker, partition: Partition, offset: int, timeout_ms: int) -> None:
+    """Until the high watermark is at `offset`; ApiError when this broker no longer leads in the same epoch."""
+    code = await _committed(broker, partition, offset, timeout_ms)
+    # An in-sync set that has become too small since says nothing against what is committed.
+    if code not in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
+        raise ApiError(code, f"{partition.topic_partition}: offset {offset} is not committed")
+
+
+async def _committed(broker: Broker, partition: Partition, offset: int, timeout_ms: int) -> ErrorCode:
+    wait = _CommitWait(broker.loop, partition, partition.leader_epoch, offset)
+    broker.produce_purgatory.try_complete_else_watch(wait, (partition.topic_partition,), timeout_ms / 1000)
+    return await wait.future
 
 
 class _CommitWait:

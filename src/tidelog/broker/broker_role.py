@@ -9,6 +9,8 @@ from uuid import UUID
 from tidelog.broker.assembly import assemble_broker
 from tidelog.broker.broker import Broker
 from tidelog.broker.control_plane import ControlPlane
+from tidelog.broker.event_log import log_event
+from tidelog.broker.isr_shell import IsrShell
 from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
 from tidelog.broker.maintenance import Maintenance
 from tidelog.broker.metadata_follower import MetadataFollower
@@ -60,6 +62,7 @@ class BrokerRole:
             metadata_offset=lambda: self.broker.image.provenance.offset,
             offline_directories=self._offline_directories,
         )
+        self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, log_event)
         control.on_leader_change = self.lifecycle.heartbeat_soon
         self.follower.on_shutdown_elsewhere = self.lifecycle.heartbeat_soon
         logs.on_directory_offline = self._directory_failed
@@ -81,6 +84,7 @@ class BrokerRole:
                 previous_epoch=-1 if clean_epoch is None else clean_epoch,
             )
         )
+        self._isr.start()
         await self.lifecycle.unfence()
         self._maintenance = Maintenance(
             self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
@@ -99,6 +103,7 @@ class BrokerRole:
 
     async def stop(self) -> None:
         """No request is served any more. What it holds of the disk is for the caller to close."""
+        await self._isr.stop()
         await self.lifecycle.stop()
         if self._maintenance is not None:
             await self._maintenance.stop()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
+from tidelog.broker.appends import wake
 from tidelog.broker.broker import Broker
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import TopicPartition
@@ -74,7 +75,7 @@ class MetadataFollower:
                 return
             self._has_roles = True
             delta = compare(EMPTY_IMAGE, image)
-        broker.replicas.apply(delta, broker.wall_clock.now_ms())
+        broker.replicas.apply(delta, broker.wall_clock.now_ms(), broker.loop.time())
         if any(each.after is not None and each.after.in_controlled_shutdown for each in delta.brokers.values()):
             self.on_shutdown_elsewhere()
         if delta.deleted_topics:
@@ -91,8 +92,7 @@ class MetadataFollower:
                 self._broker.groups.on_election(number, partition.role.epoch)
             else:
                 self._broker.groups.on_resignation(number)
-        self._broker.produce_purgatory.check(partition.topic_partition)
-        self._broker.fetch_purgatory.check(partition.topic_partition)
+        wake(self._broker, partition.topic_partition)
 
     def _config_changed(self, config: NodeConfig) -> None:
         self._broker.config = config

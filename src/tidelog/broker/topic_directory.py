@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from tidelog.broker.appends import wait_until_committed
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ClusterImage
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 MIN_READ: Final = 64 * 1024
+# Nobody's request: it may take as long as replication does.
+LOAD_TIMEOUT_MS: Final = 24 * 3_600_000
 
 
 class BrokerTopics:
@@ -34,21 +37,26 @@ class BrokerTopics:
 
 
 async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> AsyncIterator[bytes]:
-    """Whole batches from the log's start to its end, while this broker leads it."""
+    """Whole batches from the log's start to its end, while this broker leads it; over when all of that is committed.
+
+    What an earlier leader wrote last may not be: whoever acted on it before it is would tell of what can still be lost.
+    """
     partition = broker.replicas.get(topic_partition)
     if partition is None:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on this broker")
     partition.require_leader()
     log = partition.log
-    offset = log.log_start_offset
+    offset, end = log.log_start_offset, log.log_end_offset
     size = max(MIN_READ, broker.config.offsets_load_buffer_size)
-    while offset < log.log_end_offset:
-        found = log.read(offset, size, upper_bound=log.log_end_offset, min_one=True)
+    while offset < end:
+        # Retention and compaction go on meanwhile.
+        found = log.read(max(offset, log.log_start_offset), size, upper_bound=end, min_one=True)
         if not found.size:
-            return
+            break
         batches = await broker.offload(partition.read_slice, found)
         yield batches
         offset = _next_offset(batches)
+    await wait_until_committed(broker, partition, end, LOAD_TIMEOUT_MS)
 
 
 def _next_offset(batches: bytes) -> int:

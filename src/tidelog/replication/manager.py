@@ -1,21 +1,49 @@
 """The partitions of this broker, and how a metadata delta changes them (deletions first, then roles)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 from uuid import UUID
 
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
-from tidelog.core.ids import BrokerId, TopicPartition
-from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, ResourceType
+from tidelog.core.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from tidelog.metadata.delta import BrokerDelta, MetadataDelta
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration, ResourceType
 from tidelog.metadata.names import INTERNAL_TOPICS
+from tidelog.replication.context import ReplicationContext
 from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Follower, Leader, Offline
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.manager import LogManager
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 PartitionListener = Callable[[Partition], None]
+
+
+class Fetchers(Protocol):
+    """Whoever fetches for the partitions that this broker follows. Told after the role has changed."""
+
+    def assign(
+        self, topic_partition: TopicPartition, partition: Partition, leader_id: BrokerId, leader_epoch: LeaderEpoch
+    ) -> None:
+        """Follow `leader_id` in this epoch, also if the partition was followed before."""
+        ...
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Fetch no more for it: led here now, led by nobody, offline or gone. Also of one never assigned."""
+        ...
+
+
+class NoFetchers:
+    """For a broker that stands alone, until somebody who fetches is put in its place."""
+
+    def assign(
+        self, topic_partition: TopicPartition, partition: Partition, leader_id: BrokerId, leader_epoch: LeaderEpoch
+    ) -> None: ...
+
+    def remove(self, topic_partition: TopicPartition) -> None: ...
 
 
 class ReplicaManager:
@@ -26,9 +54,13 @@ class ReplicaManager:
         self._config = config
         self._logs = logs
         self._partitions: dict[TopicPartition, Partition] = {}
+        self.context = ReplicationContext(lag_s=config.replica_lag_time_max_ms / 1000)
+        self.fetchers: Fetchers = NoFetchers()
         # Told of every partition whose leadership came or went, or that is gone.
         self.on_leadership: PartitionListener = lambda partition: None
         self.on_removed: PartitionListener = lambda partition: None
+        # Told of every partition where who waits should look again: the high watermark moved, or a follower is gone.
+        self.on_progress: PartitionListener = lambda partition: None
         # Told when dynamic broker configs changed what is in force, and of stored values that cannot be used.
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
         self.on_warning: Callable[[str], None] = lambda text: None
@@ -46,8 +78,9 @@ class ReplicaManager:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} is not on this broker")
         return found
 
-    def apply(self, delta: MetadataDelta, now_ms: int) -> None:
+    def apply(self, delta: MetadataDelta, now_ms: int, now_s: float) -> None:
         """Follows the metadata. A topic made again under an old name is first removed with its log."""
+        self.context.brokers = delta.after.brokers
         changes = delta.local_changes(self._local_id)
         for topic_partition, topic_id in changes.deletes:
             self._remove(topic_partition, topic_id)
@@ -62,9 +95,56 @@ class ReplicaManager:
                 change.before is None or self._local_id not in change.before.replicas
             )
             partition = self._ensure(change.topic_partition, change.topic_id, config, now_ms, is_new=is_new)
-            if partition is not None and partition.apply(change.after):
-                self.on_leadership(partition)
-        self._reconfigure_changed(delta)
+            if partition is not None:
+                self._take_role(partition, change.after, now_s)
+        self._reconfigure_changed(delta, now_s)
+        if delta.brokers:
+            self._look_again(delta.brokers, now_s)
+
+    def _take_role(self, partition: Partition, registration: PartitionRegistration, now_s: float) -> None:
+        change = partition.apply(registration, now_s)
+        if change.following:
+            role = partition.role
+            if isinstance(role, Follower) and role.leader != NO_LEADER:
+                self.fetchers.assign(partition.topic_partition, partition, role.leader, role.epoch)
+            else:
+                self.fetchers.remove(partition.topic_partition)
+            if isinstance(role, Offline):
+                self.on_warning(f"{partition.topic_partition} is offline: {role.reason}")
+        if change.leadership:
+            self.on_leadership(partition)
+        elif change.high_watermark_moved:
+            self.on_progress(partition)
+
+    def _look_again(self, brokers: Mapping[int, BrokerDelta], now_s: float) -> None:
+        """A follower that is fenced or gone holds up nobody who waits for it outside the ISR (W1)."""
+        for partition in list(self._partitions.values()):
+            role = partition.role
+            if isinstance(role, Leader) and not role.followers.keys().isdisjoint(brokers):
+                partition.advance_high_watermark(now_s)
+                self.on_progress(partition)
+
+    # --- the in-sync sets
+
+    def check_isr(self, now_s: float) -> None:
+        """By a timer, at half of `replica.lag.time.max.ms` (I2)."""
+        for partition in list(self._partitions.values()):
+            if partition.check_isr(now_s):
+                self.on_progress(partition)
+
+    def next_isr_request(self, broker_epoch: int) -> AlterPartitionRequest | None:
+        """What to send to the controller now; None while a request is under way or nothing waits (I5)."""
+        return self.context.changes.next_request(self._local_id, broker_epoch)
+
+    def on_isr_response(self, response: AlterPartitionResponse, now_s: float) -> bool:
+        """Whether something of it has to be tried again, after a pause."""
+        moved, again = self.context.changes.on_response(response, now_s)
+        for partition in moved:
+            assert isinstance(partition, Partition)
+            self.on_progress(partition)
+        return again
+
+    # --- configs
 
     def topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
         """The values in force: the topic's own over this broker's, which may be dynamic, over the defaults."""
@@ -77,19 +157,20 @@ class ReplicaManager:
         )
         for warning in warnings:
             self.on_warning(warning)
+        self.context.lag_s = self._config.replica_lag_time_max_ms / 1000
         self.on_config(self._config)
 
-    def _reconfigure_changed(self, delta: MetadataDelta) -> None:
+    def _reconfigure_changed(self, delta: MetadataDelta, now_s: float) -> None:
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             self.configure(delta.after)
             for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
-                self._reconfigure(delta.after, topic)
+                self._reconfigure(delta.after, topic, now_s)
             return
         for resource in delta.configs:
             if resource.type is ResourceType.TOPIC:
-                self._reconfigure(delta.after, resource.name)
+                self._reconfigure(delta.after, resource.name, now_s)
 
-    def _reconfigure(self, image: ClusterImage, topic: str) -> None:
+    def _reconfigure(self, image: ClusterImage, topic: str, now_s: float) -> None:
         found = image.topics_by_name.get(topic)
         if found is None:
             return
@@ -98,6 +179,11 @@ class ReplicaManager:
             partition = self._partitions.get(TopicPartition(topic, number))
             if partition is not None:
                 partition.log.config = config
+                # `min.insync.replicas` may have held it up.
+                if partition.advance_high_watermark(now_s):
+                    self.on_progress(partition)
+
+    # --- logs
 
     def _ensure(
         self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int, *, is_new: bool
@@ -113,7 +199,7 @@ class ReplicaManager:
             # The directory is offline from here on (its watcher is told); the partition has no replica on this broker.
             self.on_warning(f"{topic_partition} has no log: {error}")
             return None
-        partition = Partition(topic_partition, topic_id, self._local_id, log)
+        partition = Partition(topic_partition, topic_id, self._local_id, log, self.context)
         self._partitions[topic_partition] = partition
         return partition
 
@@ -122,6 +208,7 @@ class ReplicaManager:
         if partition is None or partition.topic_id != topic_id:
             return
         del self._partitions[topic_partition]
+        self.fetchers.remove(topic_partition)
         partition.go_offline("the partition is gone from this broker")
         self.on_removed(partition)
         try:
@@ -133,6 +220,7 @@ class ReplicaManager:
         """Takes a failed directory's partitions offline; the others go on (C10)."""
         for partition in list(self._partitions.values()):
             if partition.log.directory is directory:
+                self.fetchers.remove(partition.topic_partition)
                 partition.go_offline(f"log directory {directory.path} failed: {error}")
                 self.on_leadership(partition)
 

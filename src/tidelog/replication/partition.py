@@ -1,39 +1,42 @@
-"""One partition on this broker: who leads it, what may be written and read, where the high watermark stands."""
+"""One partition on this broker: who leads it, what may be written and read, where the high watermark stands.
 
-from dataclasses import dataclass
-from typing import Final
+The one door to a replica. What a leader decides stands in `leading`, its in-sync set in `isr` and
+`isr_control`, what it knows of a follower in `followers`, what a fetch finds in `reading`.
+"""
+
 from uuid import UUID
 
 from tidelog.core.config.topic import TopicConfig
-from tidelog.core.ids import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+from tidelog.core.ids import (
+    NO_EPOCH,
+    NO_LEADER,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicIdPartition,
+    TopicPartition,
+)
 from tidelog.core.ports import Offload
 from tidelog.metadata.image import PartitionRegistration
-from tidelog.replication.roles import Committed, Follower, Leader, Offline, Role
+from tidelog.replication import leading, reading
+from tidelog.replication.context import ReplicationContext
+from tidelog.replication.followers import FollowerState
+from tidelog.replication.isr import Pending
+from tidelog.replication.isr_changes import Outcome
+from tidelog.replication.isr_control import IsrControl
+from tidelog.replication.reading import NOTHING, READ_COMMITTED
+from tidelog.replication.reading import Read as Read
+from tidelog.replication.roles import UNCHANGED, Follower, Leader, Offline, Role, RoleChange
 from tidelog.storage.log import Log
 from tidelog.storage.log_types import AppendInfo, LogSlice, TimestampOffset
 from tidelog.storage.ports import DiskError, FileMissing
-from tidelog.storage.txn_index import AbortedTxn
 from tidelog.storage.validation import AppendOrigin
 from tidelog.wire.errors import ApiError, ErrorCode
-
-READ_COMMITTED: Final = 1
-NOTHING: Final = LogSlice(None, 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """What a fetch of one partition found: where the bytes are, and the offsets the reader is told."""
-
-    slice: LogSlice
-    high_watermark: Offset
-    last_stable_offset: Offset
-    log_start_offset: Offset
-    aborted: list[AbortedTxn] | None
-    diverging_epoch: tuple[int, int] | None
+from tidelog.wire.messages.alter_partition import ResponsePartitionData
 
 
 class Partition:
-    """Invariant: `log` is set unless the role is Offline; only a Leader appends records of producers."""
+    """Invariant: only a Leader appends records of producers; roles change by `apply` and `go_offline` alone."""
 
     def __init__(
         self,
@@ -41,12 +44,16 @@ class Partition:
         topic_id: UUID,
         local_id: BrokerId,
         log: Log,
+        context: ReplicationContext | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.local_id = local_id
         self.log = log
         self.role: Role = Follower(epoch=NO_EPOCH, partition_epoch=PartitionEpoch(-1), leader=NO_LEADER)
+        self._context = context or ReplicationContext()
+        key = TopicIdPartition(topic_id, topic_partition.partition)
+        self._isr = IsrControl(self, key, topic_partition, log, self._context)
 
     # --- the role ----------------------------------------------------------------------------------------------------
 
@@ -64,38 +71,57 @@ class Partition:
         return NO_LEADER
 
     @property
+    def has_followers(self) -> bool:
+        return isinstance(self.role, Leader) and bool(self.role.followers)
+
+    @property
     def config(self) -> TopicConfig:
         return self.log.config
 
-    def apply(self, registration: PartitionRegistration) -> bool:
-        """Takes the role that the metadata gives; True if leadership came or went. A stale one changes nothing."""
+    def apply(self, registration: PartitionRegistration, now_s: float) -> RoleChange:
+        """Takes the role that the metadata gives. A stale registration changes nothing."""
         role = self.role
-        if isinstance(role, Offline) or registration.partition_epoch <= role.partition_epoch:
-            return False
+        if isinstance(role, Offline) or registration.partition_epoch < role.partition_epoch:
+            return UNCHANGED
+        if registration.partition_epoch == role.partition_epoch:
+            if isinstance(role, Leader):
+                # Known already from the controller's answer, which does not tell the assignment.
+                leading.take_assignment(role, registration, self.local_id)
+                return RoleChange(high_watermark_moved=self.advance_high_watermark(now_s))
+            return UNCHANGED
         if registration.leader != self.local_id:
-            self.role = Follower(
-                epoch=LeaderEpoch(registration.leader_epoch),
-                partition_epoch=PartitionEpoch(registration.partition_epoch),
-                leader=BrokerId(registration.leader),
-            )
-            return isinstance(role, Leader)
-        was_leading = isinstance(role, Leader) and role.epoch == registration.leader_epoch
-        self._lead(registration, role if was_leading and isinstance(role, Leader) else None)
-        return not was_leading
+            return self._follow(role, registration)
+        if isinstance(role, Leader) and role.epoch == registration.leader_epoch:
+            return self._lead_on(role, registration, now_s)
+        return self._lead(registration, now_s)
 
-    def _lead(self, registration: PartitionRegistration, current: Leader | None) -> None:
-        if current is None:
-            # E4: a new leader truncates nothing, its epoch opens at its end.
-            self.log.assign_epoch_start(registration.leader_epoch, self.log.log_end_offset)
-        self.role = Leader(
+    def _follow(self, role: Leader | Follower, registration: PartitionRegistration) -> RoleChange:
+        self.role = Follower(
             epoch=LeaderEpoch(registration.leader_epoch),
             partition_epoch=PartitionEpoch(registration.partition_epoch),
-            epoch_start_offset=current.epoch_start_offset if current else Offset(self.log.log_end_offset),
-            replicas=tuple(BrokerId(replica) for replica in registration.replicas),
-            isr_state=Committed(isr=frozenset(BrokerId(replica) for replica in registration.isr)),
-            follower_end_offsets=current.follower_end_offsets if current else {},
+            leader=BrokerId(registration.leader),
         )
-        self.advance_high_watermark()
+        is_same = isinstance(role, Follower) and (role.leader, role.epoch) == (self.role.leader, self.role.epoch)
+        return RoleChange(leadership=isinstance(role, Leader), following=not is_same)
+
+    def _lead(self, registration: PartitionRegistration, now_s: float) -> RoleChange:
+        epoch = registration.leader_epoch
+        if self.log.latest_epoch >= epoch:
+            # E6: records of this epoch are here already, and others like them may have been lost.
+            self.go_offline(f"asked to lead in epoch {epoch}, but epoch {self.log.latest_epoch} has begun here before")
+            return RoleChange(leadership=True, following=True)
+        self.log.assign_epoch_start(epoch, self.log.log_end_offset)
+        self.role = leading.new_epoch(registration, self.local_id, self.log, now_s)
+        moved = self.advance_high_watermark(now_s)
+        self._isr.propose(self.role, leading.recovery(self.role))
+        return RoleChange(leadership=True, following=True, high_watermark_moved=moved)
+
+    def _lead_on(self, leader: Leader, registration: PartitionRegistration, now_s: float) -> RoleChange:
+        """Newer metadata of the same epoch: whatever was pending is decided, this way or another (I5)."""
+        leading.take_assignment(leader, registration, self.local_id)
+        self._isr.commit(leader, leading.committed_of(registration), registration.partition_epoch)
+        self._isr.propose(leader, leading.recovery(leader))
+        return RoleChange(high_watermark_moved=self.advance_high_watermark(now_s))
 
     def go_offline(self, reason: str) -> None:
         self.role = Offline(reason=reason)
@@ -117,14 +143,12 @@ class Partition:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def effective_min_isr(self, leader: Leader) -> int:
-        return min(self.log.config.min_insync_replicas, len(leader.replicas))
-
     def append_as_leader(
         self,
         records: memoryview,
         required_acks: int,
         now_ms: int,
+        now_s: float,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         allow_zstd: bool = True,
@@ -132,36 +156,19 @@ class Partition:
         """Writes one batch as this epoch's leader. With acks=-1 a small ISR refuses before anything is written (P2)."""
         role = self.role
         leader = role if isinstance(role, Leader) else self.require_leader()
-        if required_acks == -1 and len(leader.isr_state.isr) < self.effective_min_isr(leader):
+        log = self.log
+        if required_acks == -1 and leading.is_under_min_isr(leader, log):
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition} has {len(leader.isr_state.isr)} in-sync replicas, "
-                f"{self.effective_min_isr(leader)} are needed",
+                f"{leading.effective_min_isr(leader, log)} are needed",
             )
         try:
-            info = self.log.append_as_leader(records, leader.epoch, now_ms, origin=origin, allow_zstd=allow_zstd)
+            info = log.append_as_leader(records, leader.epoch, now_ms, origin=origin, allow_zstd=allow_zstd)
         except DiskError as error:
             raise self._storage_error(error) from error
-        self.advance_high_watermark()
+        leading.advance_high_watermark(leader, log, self._context, now_s)
         return info
-
-    def advance_high_watermark(self) -> bool:
-        """HW = the smallest end offset over the maximal ISR (W1); frozen below the minimum, never back (W2)."""
-        role = self.role
-        if not isinstance(role, Leader):
-            return False
-        log = self.log
-        end = log.log_end_offset
-        maximal_isr = role.isr_state.maximal_isr
-        if len(role.isr_state.isr) < self.effective_min_isr(role):
-            return False
-        for replica in maximal_isr:
-            if replica != self.local_id:
-                end = min(end, role.follower_end_offsets.get(replica, log.log_start_offset))
-        if end <= log.high_watermark:
-            return False
-        log.update_high_watermark(end)
-        return True
 
     def acknowledged(self, epoch: LeaderEpoch, required_offset: int) -> ErrorCode | None:
         """How a parked acks=all write stands: None while it has to wait on (P3)."""
@@ -172,9 +179,101 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:
             return None
-        if len(role.isr_state.maximal_isr) < self.effective_min_isr(role):
+        if len(role.isr_state.maximal_isr) < leading.effective_min_isr(role, self.log):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
+
+    def advance_high_watermark(self, now_s: float) -> bool:
+        """Looks again where it may stand: followers, the ISR, the brokers or a config may have changed (W1)."""
+        role = self.role
+        return isinstance(role, Leader) and leading.advance_high_watermark(role, self.log, self._context, now_s)
+
+    # --- followers and the in-sync set -------------------------------------------------------------------------------
+
+    def read_for_follower(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        max_bytes: int,
+        *,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+        min_one: bool,
+    ) -> Read:
+        """Up to the log's end (F1), or where the follower's log diverges and no bytes (F5). Changes nothing."""
+        leader = self.require_leader(current_leader_epoch)
+        self._require_follower(leader, replica_id, broker_epoch, current_leader_epoch)
+        log = self.log
+        if last_fetched_epoch >= 0:
+            diverging = reading.diverging(log, last_fetched_epoch, fetch_offset)
+            if diverging is not None:
+                return reading.found(log, NOTHING, diverging_epoch=diverging)
+        try:
+            return reading.found(
+                log, log.read(fetch_offset, max_bytes, upper_bound=log.log_end_offset, min_one=min_one)
+            )
+        except DiskError as error:
+            raise self._storage_error(error) from error
+
+    def on_follower_fetch(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        current_leader_epoch: int,
+        now_s: float,
+    ) -> bool:
+        """A fetch that `read_for_follower` has answered without error or divergence: its offset is the follower's end.
+
+        True if somebody who waits has to look again. What comes from another broker epoch than the metadata knows, or
+        names no leader epoch, teaches nothing: it may be about another process's log or an earlier epoch's (F2).
+        """
+        replica = BrokerId(replica_id)
+        leader = self.require_leader(current_leader_epoch)
+        state = leader.followers[replica]
+        if current_leader_epoch < 0 or broker_epoch < 0 or broker_epoch != self._context.epoch_of(replica):
+            return False
+        log_start_moved = log_start_offset != state.log_start_offset
+        state.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, broker_epoch, now_s)
+        self._isr.propose(leader, leading.expansion(leader, replica, self.log, self._context))
+        moved = leading.advance_high_watermark(leader, self.log, self._context, now_s)
+        return moved or log_start_moved
+
+    def _require_follower(
+        self, leader: Leader, replica_id: int, broker_epoch: int, current_leader_epoch: int
+    ) -> FollowerState:
+        state = leader.followers.get(BrokerId(replica_id))
+        if state is None:
+            # With the right epoch it is an assignment that this broker has not replayed yet: the follower tries again.
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise ApiError(code, f"{replica_id} is no replica of {self.topic_partition} as far as this leader knows")
+        if 0 <= broker_epoch < self._context.epoch_of(replica_id):
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"{self.topic_partition}: broker {replica_id} has registered again since epoch {broker_epoch}",
+            )
+        return state
+
+    def check_isr(self, now_s: float) -> bool:
+        """The timer's look (I2): who has fallen behind, what was left undone; whether the high watermark moved."""
+        role = self.role
+        if not isinstance(role, Leader):
+            return False
+        self._isr.propose(role, leading.recovery(role))
+        self._isr.propose(role, leading.shrinkage(role, self.log, self._context, now_s))
+        # Whoever was about to join and has fallen behind holds it up no longer.
+        return self.advance_high_watermark(now_s)
+
+    def is_pending(self, pending: Pending) -> bool:
+        """Whether this very proposal is the one under way."""
+        return isinstance(self.role, Leader) and self.role.isr_state is pending
+
+    def on_isr_answer(self, pending: Pending, answer: ResponsePartitionData, now_s: float) -> Outcome:
+        """The controller's word on a proposal of ours."""
+        role = self.role
+        return self._isr.on_answer(role, pending, answer, now_s) if isinstance(role, Leader) else Outcome()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -190,41 +289,14 @@ class Partition:
     ) -> Read:
         """Finds what a consumer may see from `fetch_offset` on: below HW, or below LSO if it reads committed (F1)."""
         self.require_leader(current_leader_epoch)
-        log = self.log
-        high_watermark = log.high_watermark
-        last_stable = min(log.last_stable_offset, high_watermark)
         if last_fetched_epoch >= 0:
-            diverging = self._diverging(last_fetched_epoch, fetch_offset)
+            diverging = reading.diverging(self.log, last_fetched_epoch, fetch_offset)
             if diverging is not None:
-                return Read(
-                    NOTHING,
-                    Offset(high_watermark),
-                    Offset(last_stable),
-                    Offset(log.log_start_offset),
-                    None,
-                    diverging,
-                )
-        upper = last_stable if isolation_level == READ_COMMITTED else high_watermark
+                return reading.found(self.log, NOTHING, diverging_epoch=diverging)
         try:
-            found = log.read(fetch_offset, max_bytes, upper_bound=upper, min_one=min_one)
-            aborted: list[AbortedTxn] | None = None
-            if isolation_level == READ_COMMITTED:
-                # Of what the slice can hold, and no more: a reader far behind is not told of a whole log's aborts.
-                aborted = log.aborted_transactions(fetch_offset, min(upper, log.end_of(found))) if found.size else []
+            return reading.for_consumer(self.log, fetch_offset, max_bytes, isolation_level, min_one=min_one)
         except DiskError as error:
             raise self._storage_error(error) from error
-        return Read(found, Offset(high_watermark), Offset(last_stable), Offset(log.log_start_offset), aborted, None)
-
-    def _diverging(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
-        if epoch == -1 and end_offset == -1:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition}: epoch {last_fetched_epoch} of the last fetched record is not known here",
-            )
-        if epoch < last_fetched_epoch or end_offset < fetch_offset:
-            return epoch, end_offset
-        return None
 
     def latest_offset(self, isolation_level: int) -> int:
         """The end as a reader sees it; not told before HW reached this epoch's start (W5)."""
@@ -254,7 +326,7 @@ class Partition:
             raise self._storage_error(error) from error
 
     def delete_records(self, before: int) -> int:
-        """Moves the log start up to `before` (-1: the high watermark) and answers the low watermark."""
+        """Moves the log start up to `before` (-1: the high watermark); what the low watermark has to reach for it."""
         self.require_leader()
         offset = self.log.high_watermark if before == -1 else before
         if offset < 0 or offset > self.log.high_watermark:
@@ -267,7 +339,11 @@ class Partition:
             self.log.increment_log_start_offset(offset)
         except DiskError as error:
             raise self._storage_error(error) from error
-        return self.log.log_start_offset
+        return offset
+
+    def low_watermark(self) -> int:
+        """The smallest log start of the live replicas."""
+        return leading.low_watermark(self.require_leader(), self.log, self._context)
 
     def read_slice(self, found: LogSlice) -> bytes:
         """The bytes of a slice: one `pread`."""

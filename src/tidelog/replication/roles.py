@@ -3,33 +3,28 @@
 Roles are values, not flags: a partition holds exactly one, and everything a role needs stands in it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from tidelog.core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """The in-sync set as the controller has it, nothing pending: the maximal ISR is the ISR (I4)."""
-
-    isr: frozenset[BrokerId]
-
-    @property
-    def maximal_isr(self) -> frozenset[BrokerId]:
-        return self.isr
+from tidelog.replication.followers import FollowerState
+from tidelog.replication.isr import IsrState
 
 
 @dataclass(slots=True, kw_only=True)
 class Leader:
-    """Invariant: epoch_start_offset <= the log's end offset; high watermark moves forward only (W2)."""
+    """Invariants: epoch_start_offset <= the log's end offset; the high watermark moves forward only (W2);
+    `followers` has every replica but this one.
+    """
 
     epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     epoch_start_offset: Offset
     replicas: tuple[BrokerId, ...]
-    isr_state: Committed
-    # What each follower has told by its fetch offset (F2); the leader's own end is the log's.
-    follower_end_offsets: dict[BrokerId, Offset]
+    directories: Mapping[BrokerId, UUID]
+    isr_state: IsrState
+    followers: dict[BrokerId, FollowerState]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,3 +44,17 @@ class Offline:
 
 
 Role = Leader | Follower | Offline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleChange:
+    """What applying metadata did to a partition."""
+
+    # Leadership came, went, or begins a new epoch.
+    leadership: bool = False
+    # Follows another leader, in another epoch, or nobody any more.
+    following: bool = False
+    high_watermark_moved: bool = False
+
+
+UNCHANGED = RoleChange()

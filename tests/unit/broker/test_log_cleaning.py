@@ -22,6 +22,7 @@ from tidelog.coordinator.shard import ShardState
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import TopicPartition
+from tidelog.core.purgatory import Purgatory
 from tidelog.storage.cleaner import Cleaning
 from tidelog.storage.log import Log
 from tidelog.storage.manager import LogManager
@@ -29,6 +30,7 @@ from tidelog.storage.memory import MemoryDisk
 from tidelog.storage.ports import Disk
 from tidelog.storage.posix import PosixDisk
 from tidelog.wire.buffers import Buffer
+from tidelog.wire.errors import ErrorCode
 from tidelog.wire.records.plain import Record, encode_batch
 
 NOW = 1_700_000_000_000
@@ -264,8 +266,16 @@ def test_a_group_coordinator_loads_from_a_compacted_log(disk: MemoryDisk) -> Non
 
     broker = SimpleNamespace(
         replicas={
-            partition: SimpleNamespace(log=log, require_leader=lambda: None, read_slice=lambda found: found.read())
+            partition: SimpleNamespace(
+                log=log,
+                topic_partition=partition,
+                leader_epoch=0,
+                require_leader=lambda: None,
+                acknowledged=lambda epoch, offset: ErrorCode.NONE,
+                read_slice=lambda found: found.read(),
+            )
         },
+        produce_purgatory=Purgatory(lambda delay_s, callback: lambda: None),
         config=SimpleNamespace(offsets_load_buffer_size=1),
         offload=InlineOffload(),
     )
@@ -277,6 +287,7 @@ def test_a_group_coordinator_loads_from_a_compacted_log(disk: MemoryDisk) -> Non
         raise AssertionError("nothing is to be written")
 
     async def story() -> None:
+        broker.loop = asyncio.get_running_loop()
         ports = ShardPorts(
             loop=asyncio.get_running_loop(), wall_clock=Clock(), rng=random.Random(1), append=append_nothing, read=read
         )

@@ -2,9 +2,9 @@
 
 import asyncio
 import copy
-from dataclasses import replace
 
 import pytest
+from tests.unit.broker.second_broker import ORDERS, follower_fetch, with_second_broker
 from tests.unit.broker.virtual_node import (
     START_MS,
     LosesEverything,
@@ -16,15 +16,10 @@ from tests.unit.broker.virtual_node import (
     running_node,
 )
 
-from tidelog.broker.broker import Broker
-from tidelog.core.ids import BrokerId, TopicPartition
-from tidelog.metadata.image import BrokerRegistration, EndpointInfo, PartitionRegistration
 from tidelog.storage.memory import MemoryDisk
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.records.plain import Record, encode_batch
-
-ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.mark.rule("P1")
@@ -98,33 +93,6 @@ def test_a_bad_partition_does_not_fail_the_others() -> None:
     on_virtual_time(story)
 
 
-def with_second_broker(broker: Broker, *, leader: int, isr: tuple[int, ...], epoch: int) -> PartitionRegistration:
-    """The metadata as if broker 2 were there too."""
-    image = broker.image
-    other = BrokerRegistration(
-        broker_id=2,
-        epoch=99,
-        incarnation_id=image.brokers[1].incarnation_id,
-        listeners=(EndpointInfo("PLAINTEXT", "other.example", 9192),),
-        fenced=False,
-    )
-    topic = image.topics_by_name["orders"]
-    registration = topic.partitions[0]._replace(
-        replicas=(1, 2), isr=isr, leader=leader, leader_epoch=epoch, partition_epoch=epoch + 100
-    )
-    topic = replace(topic, partitions={0: registration})
-    broker.image = replace(
-        image,
-        brokers={**image.brokers, 2: other},
-        topics_by_name=image.topics_by_name.updated({"orders": topic}),
-        topics_by_id=image.topics_by_id.updated({topic.topic_id: topic}),
-    )
-    partition = broker.replicas.partition(ORDERS)
-    if partition.apply(registration):
-        broker.replicas.on_leadership(partition)
-    return registration
-
-
 @pytest.mark.rule("P6")
 @pytest.mark.parametrize("version", [9, 10, 12])
 def test_who_does_not_lead_names_the_leader(version: int) -> None:
@@ -155,11 +123,14 @@ def test_a_write_waits_for_the_follower_and_the_high_watermark_completes_it() ->
             waiting = asyncio.ensure_future(client.produce("orders", b"x"))
             await asyncio.sleep(0.2)
             assert not waiting.done()
-            partition = broker.replicas.partition(ORDERS)
-            partition.require_leader().follower_end_offsets[BrokerId(2)] = 1  # type: ignore[assignment]
+            follower = await VirtualClient.connect()
             before = loop.time()
-            assert partition.advance_high_watermark()
-            broker.produce_purgatory.check(ORDERS)
+            # Where it stands after the first fetch is not far enough; the second says that it has the record.
+            found = (await follower.call(follower_fetch(broker, 0, 7), 17)).responses[0].partitions[0]
+            assert (found.error_code, found.high_watermark, bool(found.records)) == (ErrorCode.NONE, 0, True)
+            assert not waiting.done()
+            found = (await follower.call(follower_fetch(broker, 1, 7), 17)).responses[0].partitions[0]
+            assert (found.high_watermark, found.records) == (1, b"")
             answer = await waiting
             assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
             assert loop.time() == before
@@ -218,10 +189,8 @@ def test_a_retried_batch_waits_for_the_high_watermark_like_the_first() -> None:
             assert first.error_code == ErrorCode.REQUEST_TIMED_OUT
             again = (await client.call(produce_request("orders", sealed()), 9)).responses[0].partition_responses[0]
             assert again.error_code == ErrorCode.REQUEST_TIMED_OUT
-            partition = broker.replicas.partition(ORDERS)
-            assert partition.log.log_end_offset == 1
-            partition.require_leader().follower_end_offsets[BrokerId(2)] = 1  # type: ignore[assignment]
-            partition.advance_high_watermark()
+            assert broker.replicas.partition(ORDERS).log.log_end_offset == 1
+            await (await VirtualClient.connect()).call(follower_fetch(broker, 1, 7), 17)
             third = (await client.call(produce_request("orders", sealed()), 9)).responses[0].partition_responses[0]
             assert (third.error_code, third.base_offset) == (ErrorCode.NONE, 0)
 

@@ -1,37 +1,32 @@
 """Fetch (1), versions 4 to 18.
 
-F1 what a reader may see, F3 the long poll, F4 whole batches and one even when too large, F5 epoch fencing, F6 out of
-range, F7 sessions (KIP-227); topic ids from v13; the current leader from v12 (KIP-951). Bytes are slices of segments.
+F1 what a reader may see, F2 what a follower's fetch tells, F3 the long poll, F4 whole batches and one even when too
+large, F5 epoch fencing, F6 out of range, F7 sessions (KIP-227); topic ids from v13; the current leader from v12
+(KIP-951). Bytes are slices of segments. What an answer looks like stands in `fetch_answers`.
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Hashable
 from functools import partial
-from uuid import UUID
+from typing import Final
 
+from tidelog.broker.api.fetch_answers import Found, build_response
+from tidelog.broker.appends import ReplicaFetch, wake
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
-from tidelog.broker.endpoints import endpoint_of
 from tidelog.broker.fetch_sessions import FetchSession, WantedPartition
 from tidelog.broker.lookups import absent_partition_error, topic_name
 from tidelog.core.ids import ZERO_UUID, TopicPartition
-from tidelog.replication.partition import Partition, Read
+from tidelog.replication.partition import Partition
+from tidelog.replication.reading import Read
 from tidelog.wire.errors import ApiError, ErrorCode
-from tidelog.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 
-TOPIC_IDS_SINCE = 13
-LEADERS_SINCE = 12
+TOPIC_IDS_SINCE: Final = 13
 # The smallest budget that still lets a partition's first batch be looked for.
-NO_BYTES_LEFT = 0
+NO_BYTES_LEFT: Final = 0
+# In `high_watermark` of a request: its sender does not say what it knows (KIP-1166).
+NOT_TOLD: Final = 2**63 - 1
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
@@ -46,7 +41,7 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchR
         delayed.expire()
         return delayed.result()
     cancel = broker.fetch_purgatory.try_complete_else_watch(
-        delayed, (TopicPartition(item.topic, item.ask.partition) for item in wanted), request.max_wait_ms / 1000
+        delayed, (delayed.waits_for(item) for item in wanted), request.max_wait_ms / 1000
     )
     if cancel is None:
         return delayed.result()
@@ -56,19 +51,20 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchR
     return delayed.future
 
 
-@dataclass(slots=True)
-class _Found:
-    wanted: WantedPartition
-    partition: Partition | None
-    read: Read | None
-    error: ApiError | None
-    records: bytes | None = None
-
-
 class DelayedFetch:
-    """A fetch that waits for `min_bytes`, for an error, or for time (F3)."""
+    """A fetch that waits for `min_bytes`, for an error, for an HW that a follower has not seen, or for time (F3)."""
 
-    __slots__ = ("_broker", "_ctx", "_request", "_session", "_wanted", "future")
+    __slots__ = (
+        "_broker",
+        "_broker_epoch",
+        "_ctx",
+        "_is_first_look",
+        "_replica_id",
+        "_request",
+        "_session",
+        "_wanted",
+        "future",
+    )
 
     def __init__(
         self,
@@ -83,7 +79,17 @@ class DelayedFetch:
         self._request = request
         self._session = session
         self._wanted = wanted
+        state = request.replica_state
+        # From v15 on the replica stands with its broker epoch; before, alone.
+        self._replica_id = state.replica_id if state.replica_id >= 0 else request.replica_id
+        self._broker_epoch = state.replica_epoch
+        # A follower's fetch says where it stands once, however often this looks for what to answer (F2).
+        self._is_first_look = True
         self.future: asyncio.Future[FetchResponse] = broker.loop.create_future()
+
+    def waits_for(self, item: WantedPartition) -> Hashable:
+        topic_partition = TopicPartition(item.topic, item.ask.partition)
+        return ReplicaFetch(topic_partition) if self._replica_id >= 0 else topic_partition
 
     def try_complete(self) -> bool:
         found, size, at_once = self._look()
@@ -96,65 +102,108 @@ class DelayedFetch:
         found, _, _ = self._look()
         self._answer(found)
 
-    def _look(self) -> tuple[list[_Found], int, bool]:
+    def result(self) -> FetchResponse | asyncio.Future[FetchResponse]:
+        """The answer, or the promise of one that is still being read from the device."""
+        return self.future.result() if self.future.done() else self.future
+
+    # --- looking ---
+
+    def _look(self) -> tuple[list[Found], int, bool]:
         """Finds what there is to read (no byte of it is read yet), its size, and whether waiting is pointless."""
         left = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
-        found: list[_Found] = []
+        found: list[Found] = []
+        moved: list[Partition] = []
         size = 0
         at_once = False
         for item in self._wanted:
-            entry = self._find(item, left, min_one=size == 0)
+            entry = self._find(item, left, size == 0, moved)
             found.append(entry)
             if entry.read is None or entry.read.diverging_epoch is not None:
                 at_once = True
                 continue
             size += entry.read.slice.size
             left -= entry.read.slice.size
+            if self._replica_id >= 0 and self._has_news(item, entry.read):
+                at_once = True
+        self._is_first_look = False
+        for partition in moved:
+            wake(self._broker, partition.topic_partition)
         return found, size, at_once
 
-    def _find(self, item: WantedPartition, left: int, min_one: bool) -> _Found:
+    def _find(self, item: WantedPartition, left: int, min_one: bool, moved: list[Partition]) -> Found:
         ask = item.ask
         if not item.topic:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-            return _Found(item, None, None, ApiError(code, f"no topic has the id {item.topic_id}"))
+            return Found(item, None, None, ApiError(code, f"no topic has the id {item.topic_id}"))
         partition = self._broker.replicas.get(TopicPartition(item.topic, ask.partition))
         if partition is None:
             code = absent_partition_error(self._broker.image, item.topic, ask.partition)
-            return _Found(item, None, None, ApiError(code))
+            return Found(item, None, None, ApiError(code))
         if item.topic_id != partition.topic_id and item.topic_id != ZERO_UUID:
             # Deleted and made again under its name: what the reader knows of offsets is about another topic.
             code = ErrorCode.INCONSISTENT_TOPIC_ID
-            return _Found(item, None, None, ApiError(code, f"{item.topic} has another id than {item.topic_id}"))
-        replica_id = self._request.replica_id
-        if self._request.replica_state.replica_id >= 0:
-            replica_id = self._request.replica_state.replica_id
+            return Found(item, None, None, ApiError(code, f"{item.topic} has another id than {item.topic_id}"))
+        max_bytes = max(NO_BYTES_LEFT, min(ask.partition_max_bytes, left))
         try:
-            if replica_id >= 0:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica_id} is no follower of {item.topic}")
-            read = partition.read(
-                ask.fetch_offset,
-                max(NO_BYTES_LEFT, min(ask.partition_max_bytes, left)),
-                isolation_level=self._request.isolation_level,
-                current_leader_epoch=ask.current_leader_epoch,
-                last_fetched_epoch=ask.last_fetched_epoch,
-                min_one=min_one,
-            )
+            if self._replica_id >= 0:
+                read = self._read_for_follower(partition, item, max_bytes, min_one, moved)
+            else:
+                read = partition.read(
+                    ask.fetch_offset,
+                    max_bytes,
+                    isolation_level=self._request.isolation_level,
+                    current_leader_epoch=ask.current_leader_epoch,
+                    last_fetched_epoch=ask.last_fetched_epoch,
+                    min_one=min_one,
+                )
         except ApiError as error:
-            return _Found(item, partition, None, error)
-        return _Found(item, partition, read, None)
+            return Found(item, partition, None, error)
+        return Found(item, partition, read, None)
 
-    def result(self) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """The answer, or the promise of one that is still being read from the device."""
-        return self.future.result() if self.future.done() else self.future
+    def _read_for_follower(
+        self, partition: Partition, item: WantedPartition, max_bytes: int, min_one: bool, moved: list[Partition]
+    ) -> Read:
+        ask = item.ask
+        read = partition.read_for_follower(
+            self._replica_id,
+            self._broker_epoch,
+            ask.fetch_offset,
+            max_bytes,
+            current_leader_epoch=ask.current_leader_epoch,
+            last_fetched_epoch=ask.last_fetched_epoch,
+            min_one=min_one,
+        )
+        if self._is_first_look and read.diverging_epoch is None:
+            if partition.on_follower_fetch(
+                self._replica_id,
+                self._broker_epoch,
+                ask.fetch_offset,
+                ask.log_start_offset,
+                ask.current_leader_epoch,
+                self._broker.loop.time(),
+            ):
+                moved.append(partition)
+            # It may have moved by this very fetch, and the follower hears of it with the answer.
+            read.take_offsets(partition.log)
+        return read
 
-    def _answer(self, found: list[_Found]) -> None:
+    def _has_news(self, item: WantedPartition, read: Read) -> bool:
+        """Whether the offsets have moved since the follower was last told (F3, beyond: Kafka lets it wait on)."""
+        if self._session is not None:
+            return read.high_watermark > item.high_watermark or read.log_start_offset > item.log_start_offset
+        known = item.ask.high_watermark
+        return known != NOT_TOLD and read.high_watermark > known
+
+    # --- answering ---
+
+    def _answer(self, found: list[Found]) -> None:
         cold = [entry for entry in found if entry.read and entry.read.slice.size and not entry.read.slice.is_cached()]
         if cold:
             self._broker.run_in_background(self._read_and_respond(found, cold))
         else:
             self._respond(found)
 
-    async def _read_and_respond(self, found: list[_Found], cold: list[_Found]) -> None:
+    async def _read_and_respond(self, found: list[Found], cold: list[Found]) -> None:
         for entry in cold:
             assert entry.partition is not None
             assert entry.read is not None
@@ -164,71 +213,7 @@ class DelayedFetch:
                 entry.error, entry.read = error, None
         self._respond(found)
 
-    def _respond(self, found: list[_Found]) -> None:
-        if self.future.done():
-            return
-        response = FetchResponse(session_id=self._session.session_id if self._session else 0)
-        incremental = self._session is not None and self._request.session_epoch > 0
-        topics: dict[tuple[str, UUID], FetchableTopicResponse] = {}
-        for entry in found:
-            answer = self._partition_answer(response, entry)
-            if self._session is not None:
-                if not entry.wanted.news(answer) and incremental:
-                    continue
-                if answer.records:
-                    self._session.move_back(entry.wanted)
-            item = entry.wanted
-            topic = topics.get((item.topic, item.topic_id))
-            if topic is None:
-                topic = FetchableTopicResponse(topic=item.topic, topic_id=item.topic_id)
-                topics[item.topic, item.topic_id] = topic
-                response.responses.append(topic)
-            topic.partitions.append(answer)
-        self.future.set_result(response)
-
-    def _partition_answer(self, response: FetchResponse, entry: _Found) -> PartitionData:
-        read = entry.read
-        number = entry.wanted.ask.partition
-        if read is not None:
-            try:
-                records = self._records(entry, read)
-            except ApiError as error:
-                entry.error = error
-            else:
-                answer = PartitionData(
-                    partition_index=number,
-                    high_watermark=read.high_watermark,
-                    last_stable_offset=read.last_stable_offset,
-                    log_start_offset=read.log_start_offset,
-                    records=records,
-                    aborted_transactions=None
-                    if read.aborted is None
-                    else [AbortedTransaction(producer_id=pid, first_offset=first) for pid, first, _, _ in read.aborted],
-                )
-                if read.diverging_epoch is not None:
-                    epoch, end_offset = read.diverging_epoch
-                    answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-                return answer
-        code = entry.error.code if entry.error else ErrorCode.UNKNOWN_SERVER_ERROR
-        answer = PartitionData(
-            partition_index=number, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
-        )
-        self._name_leader(response, entry, answer)
-        return answer
-
-    def _records(self, entry: _Found, read: Read) -> bytes:
-        if entry.records is not None:
-            return entry.records
-        return entry.partition.read_slice(read.slice) if read.slice.size and entry.partition else b""
-
-    def _name_leader(self, response: FetchResponse, entry: _Found, answer: PartitionData) -> None:
-        moved = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-        if answer.error_code not in moved or entry.partition is None or self._ctx.api_version < LEADERS_SINCE:
-            return
-        leader, epoch = entry.partition.leader_id, entry.partition.leader_epoch
-        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        endpoint = endpoint_of(self._broker.image, leader, self._ctx.listener_name)
-        if endpoint is not None and all(known.node_id != leader for known in response.node_endpoints):
-            response.node_endpoints.append(
-                NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
-            )
+    def _respond(self, found: list[Found]) -> None:
+        if not self.future.done():
+            incremental = self._request.session_epoch > 0
+            self.future.set_result(build_response(self._broker, self._ctx, self._session, found, incremental))

@@ -69,10 +69,15 @@ def handle(
         return None
     if not waiting:
         return response
-    delayed = DelayedProduce(broker, response, waiting)
-    broker.produce_purgatory.try_complete_else_watch(
+    delayed = DelayedProduce(broker, ctx, response, waiting)
+    cancel = broker.produce_purgatory.try_complete_else_watch(
         delayed, (item.partition.topic_partition for item in waiting), request.timeout_ms / 1000
     )
+    if cancel is not None:
+        # The records are written; without a client nobody waits to hear how it went with them. So what waits is
+        # bounded by what connections may have in flight, however often a client comes back.
+        forget = ctx.connection.on_close(cancel)
+        delayed.future.add_done_callback(lambda _: forget())
     return delayed.future
 
 
@@ -159,9 +164,11 @@ def _name_leader(
 class DelayedProduce:
     """An acks=all write that waits for the high watermark (P3). Completed by HW, by lost leadership, or by time."""
 
-    __slots__ = ("_response", "_waiting", "future")
+    __slots__ = ("_broker", "_ctx", "_response", "_waiting", "future")
 
-    def __init__(self, broker: Broker, response: ProduceResponse, waiting: list[_Waiting]) -> None:
+    def __init__(self, broker: Broker, ctx: RequestContext, response: ProduceResponse, waiting: list[_Waiting]) -> None:
+        self._broker = broker
+        self._ctx = ctx
         self._response = response
         self._waiting = waiting
         self.future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
@@ -173,8 +180,8 @@ class DelayedProduce:
             if code is None:
                 still.append(item)
             elif code is not ErrorCode.NONE:
-                item.answer.error_code = code
-                item.answer.base_offset = -1
+                where = item.partition.topic_partition
+                _refuse(self._broker, self._ctx, self._response, where, item.answer, ApiError(code))
         self._waiting = still
         if still:
             return False

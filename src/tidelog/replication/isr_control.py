@@ -1,0 +1,100 @@
+"""How the in-sync set of one led partition changes: proposed, answered, committed, told (I4, I5, O2)."""
+
+from tidelog.core.events import IsrChanged
+from tidelog.core.ids import BrokerId, PartitionEpoch, TopicIdPartition, TopicPartition
+from tidelog.metadata.image import LeaderRecoveryState
+from tidelog.replication import leading
+from tidelog.replication.context import ReplicationContext
+from tidelog.replication.isr import Committed, Pending, Verdict, verdict
+from tidelog.replication.isr_changes import IsrProposal, Outcome, Proposer
+from tidelog.replication.roles import Leader
+from tidelog.storage.log import Log
+from tidelog.wire.messages.alter_partition import ResponsePartitionData
+
+CONTROLLERS_DECISION = "the controller's decision"
+
+
+class IsrControl:
+    """Every change of a leader's `isr_state` within its epoch is made here."""
+
+    __slots__ = ("_context", "_key", "_log", "_partition", "_topic_partition")
+
+    def __init__(
+        self,
+        partition: Proposer,
+        key: TopicIdPartition,
+        topic_partition: TopicPartition,
+        log: Log,
+        context: ReplicationContext,
+    ) -> None:
+        self._partition = partition
+        self._key = key
+        self._topic_partition = topic_partition
+        self._log = log
+        self._context = context
+
+    def propose(self, leader: Leader, pending: Pending | None) -> None:
+        """Offers a change, if there is one to offer. `leading` makes none while another one is pending (I4)."""
+        if pending is None:
+            return
+        assert isinstance(leader.isr_state, Committed), leader.isr_state
+        leader.isr_state = pending
+        self._context.changes.offer(
+            IsrProposal(
+                partition=self._partition,
+                key=self._key,
+                pending=pending,
+                leader_epoch=leader.epoch,
+                partition_epoch=leader.partition_epoch,
+                isr=leading.members_with_epochs(leader, pending, self._context),
+            )
+        )
+
+    def on_answer(self, leader: Leader, pending: Pending, answer: ResponsePartitionData, now_s: float) -> Outcome:
+        """The controller's word on a proposal; a stale one, overtaken by newer metadata, changes nothing."""
+        if leader.isr_state is not pending:
+            return Outcome()
+        match verdict(answer.error_code):
+            case Verdict.ACCEPT:
+                if answer.leader_epoch != leader.epoch or answer.partition_epoch < leader.partition_epoch:
+                    # About a state that this leader is not in: the metadata will tell.
+                    return Outcome()
+                recovering = answer.leader_recovery_state == LeaderRecoveryState.RECOVERING
+                isr = frozenset(BrokerId(member) for member in answer.isr)
+                self.commit(leader, Committed(isr=isr, recovering=recovering), answer.partition_epoch)
+            case Verdict.TAKE_BACK:
+                self._context.counters.failed_isr_updates += 1
+                leader.isr_state = pending.committed
+            case Verdict.LEAVE_PENDING:
+                self._context.counters.failed_isr_updates += 1
+                return Outcome()
+            case Verdict.RETRY:
+                return Outcome(retry=True)
+        moved = leading.advance_high_watermark(leader, self._log, self._context, now_s)
+        return Outcome(high_watermark_moved=moved)
+
+    def commit(self, leader: Leader, committed: Committed, partition_epoch: int) -> None:
+        """What the controller has: from its answer or from newer metadata, and either may come first."""
+        before = leader.isr_state
+        leader.isr_state = committed
+        leader.partition_epoch = PartitionEpoch(partition_epoch)
+        if committed.isr == before.isr:
+            return
+        counters = self._context.counters
+        counters.isr_expands += bool(committed.isr - before.isr)
+        counters.isr_shrinks += bool(before.isr - committed.isr)
+        reason = CONTROLLERS_DECISION
+        if not isinstance(before, Committed) and before.proposed == committed.isr:
+            reason = before.reason
+        self._context.on_event(
+            IsrChanged(
+                topic=self._topic_partition.topic,
+                partition=self._topic_partition.partition,
+                leader_epoch=leader.epoch,
+                old_isr=tuple(sorted(before.isr)),
+                new_isr=tuple(sorted(committed.isr)),
+                log_end_offset=self._log.log_end_offset,
+                high_watermark=self._log.high_watermark,
+                reason=reason,
+            )
+        )
