@@ -173,9 +173,17 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> in
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    await node.start()
-    print(f"started node.id={config.node_id} listeners={','.join(node.listeners)}", flush=True)  # noqa: T201
     stopped = asyncio.ensure_future(asked_to_stop.wait())
+    starting = asyncio.ensure_future(node.start())
+    await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        # It may wait for a quorum that is not there.
+        starting.cancel()
+        await asyncio.wait([starting])
+        offload.close()
+        return 0
+    await starting
+    print(f"started node.id={config.node_id} listeners={','.join(node.listeners)}", flush=True)  # noqa: T201
     failed = asyncio.ensure_future(node.failed.wait())
     await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
     for waiter in (stopped, failed):
@@ -186,8 +194,8 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> in
 
 
 def _host_name(config: NodeConfig) -> str:
-    """What clients are told where a listener names no host. Asks a name server, so only when somebody needs it."""
-    needed = any(not listener.host for listener in config.advertised_broker_listeners)
+    """What others are told where a listener names no host. Asks a name server, so only when somebody needs it."""
+    needed = any(not listener.host for listener in config.advertised_listeners)
     return socket.getfqdn() if needed else "localhost"
 
 

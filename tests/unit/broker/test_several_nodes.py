@@ -9,9 +9,6 @@ from tests.unit.broker.virtual_node import VirtualClient
 from tidelog.sim.cluster import SimCluster
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-)
 
 
 def active_controllers(cluster: SimCluster) -> list[int]:
@@ -80,3 +77,118 @@ def test_one_of_three_refuses_and_decides_again_when_another_returns() -> None:
         await cluster.until(lambda: all(knows(cluster, each, "decided") for each in cluster.nodes))
 
     on_virtual_cluster(story)
+
+
+def fenced(cluster: SimCluster, asked: int, broker_id: int) -> bool:
+    broker = cluster.node(asked).broker
+    assert broker is not None
+    return broker.image.brokers[broker_id].fenced
+
+
+@pytest.mark.rule("C2")
+def test_a_broker_whose_process_is_gone_is_fenced_long_before_its_session_ends() -> None:
+    async def story(cluster: SimCluster) -> None:
+        (controller,) = active_controllers(cluster)
+        killed = next(node_id for node_id in cluster.nodes if node_id != controller)
+        cluster.kill(killed)
+        before = cluster.loop.time()
+        await cluster.until(lambda: fenced(cluster, controller, killed))
+        assert cluster.loop.time() - before < 0.5
+
+    on_virtual_cluster(story)
+
+
+@pytest.mark.rule("C2")
+def test_a_new_controller_fences_the_one_before_it_at_once_and_nobody_else() -> None:
+    async def story(cluster: SimCluster) -> None:
+        (killed,) = active_controllers(cluster)
+        others = [node_id for node_id in cluster.nodes if node_id != killed]
+        cluster.kill(killed)
+        before = cluster.loop.time()
+        await cluster.until(lambda: fenced(cluster, others[0], killed))
+        assert cluster.loop.time() - before < 1.0
+        await asyncio.sleep(20)
+        assert not any(fenced(cluster, others[0], other) for other in others)
+
+    on_virtual_cluster(story)
+
+
+@pytest.mark.rule("C2")
+def test_a_broker_that_is_silent_but_alive_keeps_its_session_to_the_end() -> None:
+    async def story(cluster: SimCluster) -> None:
+        (controller,) = active_controllers(cluster)
+        silent = next(node_id for node_id in cluster.nodes if node_id != controller)
+        cluster.pause(silent)
+        before = cluster.loop.time()
+        await cluster.until(lambda: fenced(cluster, controller, silent))
+        # Its last heartbeat may have been an interval ago.
+        assert 9.0 - 2.5 < cluster.loop.time() - before < 9.0 + 1.0
+        cluster.resume(silent)
+        await cluster.until(lambda: not fenced(cluster, controller, silent))
+
+    on_virtual_cluster(story)
+
+
+@pytest.mark.rule("C9")
+def test_a_broker_that_stops_in_order_is_let_go_as_soon_as_the_others_know() -> None:
+    async def story(cluster: SimCluster) -> None:
+        (controller,) = active_controllers(cluster)
+        stopping = next(node_id for node_id in cluster.nodes if node_id != controller)
+        client = await connect(cluster, controller)
+        # One replica each, so that the broker leads something and nobody has to catch up first.
+        assert await create(client, "led", copies=1) is ErrorCode.NONE
+        before = cluster.loop.time()
+        await cluster.stop(stopping)
+        assert cluster.loop.time() - before < 1.0, "no heartbeat interval is waited for"
+        assert fenced(cluster, controller, stopping)
+
+    on_virtual_cluster(story)
+
+
+def test_a_whole_cluster_stops_in_order_and_starts_again() -> None:
+    async def story(cluster: SimCluster) -> None:
+        client = await connect(cluster, 1)
+        assert await create(client, "kept") is ErrorCode.NONE
+        before = cluster.loop.time()
+        await cluster.stop_all()
+        assert cluster.loop.time() - before < 8.0
+        await cluster.start_all()
+        assert all(knows(cluster, node_id, "kept") for node_id in cluster.nodes)
+
+    on_virtual_cluster(story)
+
+
+@pytest.mark.rule("Q7")
+def test_brokers_only_and_controllers_only() -> None:
+    async def story(cluster: SimCluster) -> None:
+        assert len(active_controllers(cluster)) == 1
+        client = await connect(cluster, 2)
+        assert await create(client, "orders", copies=2) is ErrorCode.NONE
+        (killed,) = active_controllers(cluster)
+        cluster.kill(killed)
+        assert await create(client, "payments", copies=2) is ErrorCode.NONE
+        await cluster.until(lambda: all(knows(cluster, broker, "payments") for broker in (1, 2)))
+
+    on_virtual_cluster(story, brokers=2, controllers=3)
+
+
+@pytest.mark.rule("Q6")
+def test_a_node_that_was_away_for_long_takes_a_snapshot_and_goes_on() -> None:
+    async def story(cluster: SimCluster) -> None:
+        (controller,) = active_controllers(cluster)
+        away = next(node_id for node_id in cluster.nodes if node_id != controller)
+        client = await connect(cluster, controller)
+        await cluster.stop(away)
+        for number in range(60):
+            assert await create(client, f"topic-{number}", copies=2) is ErrorCode.NONE
+        control = cluster.node(controller).control
+        assert control is not None and control.raft.log.log_start_offset > 0, "the log before a snapshot is deleted"
+        await cluster.start(away)
+        await cluster.until(lambda: knows(cluster, away, "topic-59"))
+        assert all(knows(cluster, away, f"topic-{number}") for number in range(60))
+
+    properties = {
+        "metadata.log.max.record.bytes.between.snapshots": "2000",
+        "metadata.max.retention.bytes": "4000",
+    }
+    on_virtual_cluster(story, properties=properties)
