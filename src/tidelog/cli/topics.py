@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tidelog.client.topics import PartitionDescription, TopicDescription
 
 app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
+
+_REASSIGNMENTS_TIMEOUT_MS: Final = 1000
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
@@ -143,7 +145,7 @@ def describe(
         return
     for topic, configs, rows in shown:
         if not filters:
-            print(_topic_line(topic, configs))
+            print(_topic_line(topic, configs, rows))
         for row in rows:
             print(_partition_line(row))
 
@@ -197,16 +199,20 @@ async def _described(
     client: "Client", name: str | None
 ) -> "list[tuple[TopicDescription, list[ConfigEntry], dict[int, Reassignment]]]":
     """Topics, their configs, and their partitions that are being reassigned."""
+    from tidelog.client.client import one_line
     from tidelog.client.configs import ResourceType, describe_configs
-    from tidelog.client.errors import Unsupported
+    from tidelog.client.errors import ClientError
     from tidelog.client.reassignments import list_reassignments
     from tidelog.client.topics import describe_topics
+    from tidelog.wire.errors import ApiError
 
     found = await describe_topics(client, [name] if name is not None else [])
     try:
-        moving = await list_reassignments(client)
-    except Unsupported:
-        moving = []  # a broker that cannot tell of reassignments has none
+        moving = await list_reassignments(client, timeout_ms=_REASSIGNMENTS_TIMEOUT_MS)
+    except (ApiError, ClientError) as error:
+        # Every broker describes partitions; a cluster without a controller is when that is needed most.
+        note(f"which replicas are being moved is not known: {one_line(error)}")
+        moving = []
     return [
         (
             topic,
@@ -236,10 +242,10 @@ def _changed(configs: "list[ConfigEntry]") -> "list[ConfigEntry]":
     return [entry for entry in configs if entry.source != "DEFAULT_CONFIG"]
 
 
-def _topic_line(topic: "TopicDescription", configs: "list[ConfigEntry]") -> str:
+def _topic_line(topic: "TopicDescription", configs: "list[ConfigEntry]", rows: list[_Row]) -> str:
     from tidelog.core.ids import uuid_to_text
 
-    factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+    factor = rows[0].replication_factor if rows else 0
     changed = ",".join(f"{entry.name}={entry.value}" for entry in _changed(configs))
     return (
         f"Topic: {topic.name}\tTopicId: {uuid_to_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}\t"

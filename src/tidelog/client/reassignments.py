@@ -60,9 +60,9 @@ async def alter_reassignments(client: Client, wanted: Mapping[TopicPartition, Se
 
 
 async def list_reassignments(
-    client: Client, partitions: Collection[TopicPartition] | None = None
+    client: Client, partitions: Collection[TopicPartition] | None = None, *, timeout_ms: int = _TIMEOUT_MS
 ) -> list[Reassignment]:
-    """What is under way, of these partitions or of all."""
+    """What is under way, of these partitions or of all; only the active controller can tell."""
     asked: list[ListPartitionReassignmentsTopics] | None = None
     if partitions is not None:
         asked = [
@@ -71,7 +71,7 @@ async def list_reassignments(
             )
             for name in sorted({tp.topic for tp in partitions})
         ]
-    request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=asked)
+    request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=asked)
 
     async def attempt() -> list[Reassignment]:
         answer = await (await client.controller()).request(request, ListPartitionReassignmentsResponse)
@@ -87,7 +87,8 @@ async def list_reassignments(
             for ongoing in topic.partitions
         ]
 
-    return sorted(await client.retrying(attempt), key=lambda found: found.tp)
+    found = await client.retrying(attempt, timeout_s=min(client.retry_timeout_s, timeout_ms / 1000))
+    return sorted(found, key=lambda each: each.tp)
 
 
 async def wait_reassigned(client: Client, partitions: Collection[TopicPartition]) -> None:
