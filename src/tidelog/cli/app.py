@@ -22,6 +22,7 @@ from tidelog.cli import (
     reassign,
     server,
     topics,
+    verify,
 )
 from tidelog.cli.output import FAILED, INTERRUPTED, USAGE, CommandFailed
 
@@ -50,7 +51,7 @@ def options(
     """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
 
 
-for module in (local, server, produce, consume, offsets, elect, reassign, dump, demo):
+for module in (local, server, produce, consume, offsets, elect, reassign, dump, verify, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")

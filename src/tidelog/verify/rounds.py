@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from typing import Final
 
 from tidelog.cluster.errors import ClusterError
@@ -21,61 +20,50 @@ _USAGE: Final = 2
 class FaultDriver:
     """Plays a plan on a cluster. `broken` says why it gave up: a node did not come back, an ISR stayed short."""
 
-    def __init__(
-        self,
-        port: FaultPort,
-        watch: Watch,
-        plan: FaultPlan,
-        nodes: tuple[int, ...],
-        now_ms: Callable[[], int],
-        threads: Executor,
-    ) -> None:
+    def __init__(self, port: FaultPort, plan: FaultPlan) -> None:
         self.events: list[FaultEvent] = []
         self.under_way: str | None = None
         self.broken: str | None = None
         self._port = port
-        self._watch = watch
         self._plan = plan
-        self._nodes = nodes
-        self._now_ms = now_ms
-        self._threads = threads
+        self._nodes = tuple(port.nodes())
         self._rng = random.Random(plan.seed)
         for kind in plan.kinds:
-            if KINDS[kind].needs_nodes > len(nodes):
-                raise VerifyError(f"{kind} needs {KINDS[kind].needs_nodes} nodes, this cluster has {len(nodes)}")
+            if KINDS[kind].needs_nodes > len(self._nodes):
+                raise VerifyError(f"{kind} needs {KINDS[kind].needs_nodes} nodes, this cluster has {len(self._nodes)}")
 
-    async def run(self, until_ms: int) -> None:
+    async def run(self, watch: Watch, now_ms: Callable[[], int], until_ms: int) -> None:
         """Rounds until the time is over or all are played; one that has begun is finished."""
         for number, kind in enumerate(_shuffled(self._plan.kinds, self._rng)):
-            if number == self._plan.rounds or self._now_ms() >= until_ms or self.broken is not None:
-                return
-            await self._round(KINDS[kind]())
             await asyncio.sleep(_CALM_S)
+            if number == self._plan.rounds or now_ms() >= until_ms or self.broken is not None:
+                return
+            await self._round(KINDS[kind](), watch, now_ms)
 
-    async def _round(self, fault: Fault) -> None:
+    async def _round(self, fault: Fault, watch: Watch, now_ms: Callable[[], int]) -> None:
         target = Target(
             nodes=self._nodes,
-            view=await self._watch.next_view(),
-            controller=await self._watch.controller() if fault.needs_controller else -1,
+            view=await watch.next_view(),
+            controller=await watch.controller() if fault.needs_controller else -1,
             rng=self._rng,
         )
         node = fault.choose(target)
         hold_s = self._rng.uniform(*(self._plan.hold_s or fault.hold_s))
-        began_ms = self._now_ms()
+        began_ms = now_ms()
         self.under_way = f"{fault.name} of node {node}"
         try:
-            await self._blocking(lambda: fault.strike(self._port, node, target))
+            await asyncio.to_thread(fault.strike, self._port, node, target)
             try:
                 await asyncio.sleep(hold_s)
             finally:
                 # Also when the run is interrupted: nobody wants a cluster back with a node missing.
-                await asyncio.shield(self._blocking(lambda: fault.undo(self._port, node)))
+                await asyncio.shield(asyncio.to_thread(fault.undo, self._port, node))
         except ClusterError as error:
             if error.status == _USAGE:
                 raise
             self.broken = f"{self.under_way}: {error.message}"
-        healed_ms = self._now_ms()
-        missing = None if self.broken else await self._watch.wait_whole(WHOLE_TIMEOUT_S)
+        healed_ms = now_ms()
+        missing = None if self.broken else await watch.wait_whole(WHOLE_TIMEOUT_S)
         if missing is not None:
             self.broken = f"{WHOLE_TIMEOUT_S:g} s after {self.under_way} was undone: {missing}"
         self.events.append(
@@ -84,13 +72,10 @@ class FaultDriver:
                 node=node,
                 began_ms=began_ms,
                 healed_ms=healed_ms,
-                whole_ms=None if self.broken else self._now_ms(),
+                whole_ms=None if self.broken else now_ms(),
             )
         )
         self.under_way = None
-
-    async def _blocking(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
 def _shuffled(kinds: tuple[str, ...], rng: random.Random) -> Iterator[str]:

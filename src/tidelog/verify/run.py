@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from tidelog.client.client import Client
 from tidelog.client.topics import create_topic, delete_topic
 from tidelog.verify.consuming import Reader
-from tidelog.verify.faults import ControlSocket
+from tidelog.verify.faults import FaultPort
 from tidelog.verify.final_read import FinalRead
 from tidelog.verify.history import History
 from tidelog.verify.librdkafka import consumer_config, load, probe_config, producer_config
@@ -20,7 +19,7 @@ from tidelog.verify.rounds import FaultDriver
 from tidelog.verify.sends import Sends
 from tidelog.verify.verdict import Judgement, Verdict, judge
 from tidelog.verify.watch import Watch
-from tidelog.verify.workload import RunPlan, VerifyError
+from tidelog.verify.workload import RunPlan, VerifyError, Workload
 
 _TICK_S: Final = 0.05
 _PROGRESS_EVERY_MS: Final = 1_000
@@ -42,6 +41,9 @@ class Progress:
 class Result:
     """How a run ended."""
 
+    workload: Workload
+    replication_factor: int
+    min_isr: int
     judgement: Judgement
     history: History
     elapsed_s: float
@@ -53,32 +55,38 @@ class Result:
 
 
 async def run(
-    plan: RunPlan, *, data: Path | None = None, on_progress: Callable[[Progress], None] | None = None
+    client: Client,
+    plan: RunPlan,
+    *,
+    port: FaultPort | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Runs a plan; `data` is the directory of the cluster whose nodes are to be hit."""
+    """Runs a plan on the client's cluster; through `port` its nodes are hit."""
     kafka = load()
-    workload = plan.workload
-    async with Client(workload.bootstrap) as client:
-        await client.refresh([])
-        await create_topic(
-            client,
-            workload.topic,
-            partitions=workload.partitions,
-            replication_factor=workload.replication_factor,
-            config=workload.topic_config,
-        )
-        watch = Watch(client.metadata.brokers, workload.topic, workload.partitions)
-        session = _Session(kafka, plan, watch, data, on_progress)
-        try:
-            await session.live()
-        finally:
-            await session.close()
-        judgement = await asyncio.to_thread(judge, session.history, plan.thresholds, plan.faults.kinds)
-        # A log that shows a bug is kept: it is the evidence.
-        keep = workload.keep_topic or judgement.verdict is Verdict.FAILED
-        if not keep:
-            await delete_topic(client, workload.topic)
-        return session.result(judgement, topic_kept=keep)
+    await client.refresh([])
+    workload, brokers = plan.workload, len(client.metadata.brokers)
+    if plan.faults.kinds and port is None:
+        raise VerifyError("faults need a cluster that lets itself be hit")
+    driver = FaultDriver(port, plan.faults) if port is not None and plan.faults.kinds else None
+    await create_topic(
+        client,
+        workload.topic,
+        partitions=workload.partitions,
+        replication_factor=workload.replicas(brokers),
+        config=workload.topic_config(brokers),
+    )
+    watch = Watch(client.metadata.brokers, workload.topic, workload.partitions)
+    session = _Session(kafka, plan, watch, driver, on_progress)
+    try:
+        await session.live()
+    finally:
+        await session.close()
+    judgement = await asyncio.to_thread(judge, session.history, plan.thresholds, plan.faults.kinds)
+    # A log that shows a bug is kept: it is the evidence.
+    keep = workload.keep_topic or judgement.verdict is Verdict.FAILED
+    if not keep:
+        await delete_topic(client, workload.topic)
+    return session.result(judgement, topic_kept=keep)
 
 
 class _Session:
@@ -89,7 +97,7 @@ class _Session:
         kafka: Any,
         plan: RunPlan,
         watch: Watch,
-        data: Path | None,
+        driver: FaultDriver | None,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._kafka = kafka
@@ -101,20 +109,14 @@ class _Session:
         self._next_progress_ms = 0
         workload = plan.workload
         self.history = History(topic=workload.topic, partitions=workload.partitions)
-        # Producers, the probe, consumers, the final read, and one for the cluster's control socket.
-        self._threads = ThreadPoolExecutor(workload.producers + workload.consumers + 3, "verify")
+        # Producers, the probe, consumers, the final read.
+        self._threads = ThreadPoolExecutor(workload.producers + workload.consumers + 2, "verify")
         self._senders: list[Sender] = [self._producer(number) for number in range(workload.producers)]
         self._senders.append(self._probe(workload.producers))
         self._readers = [self._reader(number) for number in range(workload.consumers)]
         self._workers: list[tuple[Worker, asyncio.Future[None]]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._driver: FaultDriver | None = None
-        if plan.faults.kinds:
-            if data is None:
-                raise VerifyError("faults need the directory of the cluster")
-            port = ControlSocket(data)
-            nodes = tuple(port.nodes())
-            self._driver = FaultDriver(port, watch, plan.faults, nodes, self._now_ms, self._threads)
+        self._driver = driver
 
     async def live(self) -> None:
         """Load and faults, then the end: answers, ISRs, the log, the consumers."""
@@ -128,7 +130,7 @@ class _Session:
         faults: asyncio.Task[None] | None = None
         if self._driver is not None:
             history.faults = self._driver.events
-            faults = asyncio.create_task(self._driver.run(ends_ms))
+            faults = asyncio.create_task(self._driver.run(self._watch, self._now_ms, ends_ms))
             self._tasks.append(faults)
         await self._until("load", lambda: faults.done() if faults is not None else self._now_ms() >= ends_ms)
 
@@ -170,8 +172,12 @@ class _Session:
         self._threads.shutdown()
 
     def result(self, judgement: Judgement, *, topic_kept: bool) -> Result:
+        workload = self._plan.workload
         errors = [reader.last_error for reader in self._readers] + [each.last_fatal_error for each in self._senders]
         return Result(
+            workload=workload,
+            replication_factor=workload.replicas(len(self._watch.brokers)),
+            min_isr=workload.in_sync(len(self._watch.brokers)),
             judgement=judgement,
             history=self.history,
             elapsed_s=self._now_ms() / 1000,

@@ -21,8 +21,9 @@ class Workload:
     bootstrap: str
     topic: str
     partitions: int = DEFAULT_PARTITIONS
-    replication_factor: int = DEFAULT_REPLICATION_FACTOR
-    min_isr: int = DEFAULT_MIN_ISR
+    # None: 3, and 2 in sync, or what a smaller cluster can hold.
+    replication_factor: int | None = None
+    min_isr: int | None = None
     acks: str = "all"
     idempotent: bool = True
     producers: int = 2
@@ -34,6 +35,12 @@ class Workload:
     max_records: int = 20_000_000
     keep_topic: bool = False
 
+    def replicas(self, brokers: int) -> int:
+        return self.replication_factor or min(DEFAULT_REPLICATION_FACTOR, brokers)
+
+    def in_sync(self, brokers: int) -> int:
+        return self.min_isr or min(DEFAULT_MIN_ISR, self.replicas(brokers))
+
     @property
     def max_message_bytes(self) -> int:
         """`max.message.bytes` of the topic: room for every batch of ours, and low enough to be overstepped cheaply."""
@@ -43,10 +50,9 @@ class Workload:
     def batch_bytes(self) -> int:
         return self.max_message_bytes // 4
 
-    @property
-    def topic_config(self) -> dict[str, str]:
+    def topic_config(self, brokers: int) -> dict[str, str]:
         return {
-            "min.insync.replicas": str(self.min_isr),
+            "min.insync.replicas": str(self.in_sync(brokers)),
             "max.message.bytes": str(self.max_message_bytes),
             # What is gone was lost: nothing may leave the log by age or size while we look.
             "retention.ms": "-1",
