@@ -39,7 +39,8 @@ def test_every_broker_hears_of_a_topic_that_any_of_them_was_asked_for() -> None:
         for node_id in (1, 2, 3, 4):
             client = await connect(cluster, node_id)
             assert await create(client, f"by-{node_id}") is ErrorCode.NONE
-            await cluster.until(lambda: all(knows(cluster, other, f"by-{node_id}") for other in (1, 2, 3, 4)))
+            name = f"by-{node_id}"
+            await cluster.until(lambda name=name: all(knows(cluster, other, name) for other in (1, 2, 3, 4)))
         await cluster.stop_all()
 
     on_virtual_cluster(story, brokers=4)
