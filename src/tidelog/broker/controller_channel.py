@@ -26,6 +26,8 @@ LONGEST_BACKOFF_S: Final = 0.2
 LEAST_PATIENCE_S: Final = 1.0
 # How long the old leader may still answer once there is a new one. If it can be reached it answers at once.
 OLD_LEADER_GRACE_S: Final = 0.5
+# The controller counts the same time, from a little later on: its own word on what became of the request is worth this.
+LATE_ANSWER_S: Final = 0.5
 DEFAULT_MAX_WAITING: Final = 500
 
 # Version 2 of these answers names no single features, and the client may have asked in an older one.
@@ -105,7 +107,8 @@ class ControllerRouter:
                 if self._local is not None and self._local.is_active:
                     response = await self._local.send(request, timeout_ms=timeout_ms)
                 else:
-                    response = await self._ask(self._remote_leader(), request, deadline_s - self._loop.time())
+                    left_s = deadline_s - self._loop.time()
+                    response = await self._ask(self._remote_leader(), request, left_s + LATE_ANSWER_S)
                 if not is_not_controller(response):
                     return response
                 reason = "the controller that was asked is not the active one"

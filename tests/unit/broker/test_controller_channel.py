@@ -276,13 +276,28 @@ def test_time_is_over_with_one_clear_line() -> None:
     in_virtual_time(story())
 
 
-def test_a_silent_controller_does_not_outlast_the_request() -> None:
+def test_a_silent_controller_hardly_outlasts_the_request() -> None:
     async def story() -> None:
         world = World(leader=2)
         await world.controller(2, lambda _: world.loop.create_future())
         response = await world.router.send(create(), timeout_ms=2000)
         assert code(response) == ErrorCode.REQUEST_TIMED_OUT
-        assert world.loop.time() == pytest.approx(2.0)
+        assert world.loop.time() == pytest.approx(2.5)
+        await world.close()
+
+    in_virtual_time(story())
+
+
+def test_a_controller_that_gives_up_in_time_says_why() -> None:
+    async def story() -> None:
+        async def gives_up(request: Any) -> Any:
+            await asyncio.sleep(2.0)
+            return error_response(request, ApiError(ErrorCode.REQUEST_TIMED_OUT, "not committed"))
+
+        world = World(leader=2)
+        await world.controller(2, gives_up)
+        response = await world.router.send(create(), timeout_ms=2000)
+        assert response.topics[0].error_message == "not committed"
         await world.close()
 
     in_virtual_time(story())
