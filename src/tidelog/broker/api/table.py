@@ -127,11 +127,6 @@ def quorum_dispatch(services: ControllerServices) -> Dispatch:
     return _dispatch(CONTROLLER_APIS, services, services.image)
 
 
-def controller_dispatch(broker: Broker) -> Dispatch:
-    """What the controller's listener serves: a quorum of one has nobody to talk to yet."""
-    return _dispatch((), broker, lambda: broker.image)
-
-
 def _dispatch(
     apis: tuple[tuple[int, int, int, Any], ...], services: Any, metadata: Callable[[], ClusterImage]
 ) -> Dispatch:
