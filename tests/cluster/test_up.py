@@ -4,26 +4,16 @@ import json
 import os
 import select
 import signal
-import socket
 from pathlib import Path
 
 import pytest
 from tests.cluster.commands import TIMEOUT_S, Commands, foreground_up
-
-from tidelog.cluster.ports import FREE_PORT_RANGE
+from tests.cluster.ports import consecutive_ports
 
 
 @pytest.fixture
 def port() -> int:
-    """A port nobody listens on, outside of what the kernel hands out by itself."""
-    for candidate in FREE_PORT_RANGE[os.getpid() % 1000 :]:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", candidate))
-            except OSError:
-                continue
-            return candidate
-    raise AssertionError("no free port")
+    return consecutive_ports(1)
 
 
 def pid_of(tidelog: Commands, data: Path) -> int:

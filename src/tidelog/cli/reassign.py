@@ -107,8 +107,7 @@ def _move(
             await alter_reassignments(client, {tp: target})
         if wait:
             await wait_reassigned(client, [tp])
-            await remove_throttle(client, topic, partition)
-            await _end_rates(client)
+            await _end_rates(client, await remove_throttle(client, topic, partition))
         return await list_reassignments(client, [tp])
 
     found = with_client(bootstrap, work)
@@ -131,20 +130,20 @@ async def _ongoing(client: "Client", topic: str | None, partition: int | None, *
     ]
     if cancel and found:
         await alter_reassignments(client, {each.tp: None for each in found})
+        throttled: set[int] = set()
         for each in found:
-            await remove_throttle(client, each.tp.topic, each.tp.partition)
-        await _end_rates(client)
+            throttled |= await remove_throttle(client, each.tp.topic, each.tp.partition)
+        await _end_rates(client, throttled)
     return found
 
 
-async def _end_rates(client: "Client") -> None:
-    """The brokers' rates belong to everything that moves: the last to arrive takes them away."""
+async def _end_rates(client: "Client", brokers: set[int]) -> None:
+    """A broker's rate belongs to everything that moves there: the last to arrive takes it away."""
     from tidelog.client.reassignments import list_reassignments
     from tidelog.client.throttles import remove_rates
 
-    if not await list_reassignments(client):
-        await client.refresh([])
-        await remove_rates(client, client.metadata.brokers.keys())
+    if brokers and not await list_reassignments(client):
+        await remove_rates(client, brokers)
 
 
 def _brokers(text: str) -> list[int]:

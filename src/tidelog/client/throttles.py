@@ -37,15 +37,15 @@ async def set_throttle(
     await _set_or_delete(client, topic, changed)
 
 
-async def remove_throttle(client: Client, topic: str, partition: int) -> None:
-    """Takes one partition's replicas off the topic's lists; the brokers' rates stay for others that move."""
+async def remove_throttle(client: Client, topic: str, partition: int) -> set[int]:
+    """Takes one partition's replicas off the topic's lists and returns their brokers, whose rates stay: others may
+    still be moving there.
+    """
     throttled = await _throttled(client, topic)
-    changed = {
-        key: _text(left)
-        for key, entries in throttled.items()
-        if len(left := _without(entries, partition)) < len(entries)
-    }
-    await _set_or_delete(client, topic, changed)
+    left = {key: _without(entries, partition) for key, entries in throttled.items()}
+    await _set_or_delete(client, topic, {key: _text(left[key]) for key in left if left[key] != throttled[key]})
+    gone = {entry for key, entries in throttled.items() for entry in entries if entry not in left[key]}
+    return {int(entry.partition(":")[2]) for entry in gone}
 
 
 async def remove_rates(client: Client, brokers: Collection[int]) -> None:

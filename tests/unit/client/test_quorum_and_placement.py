@@ -260,7 +260,8 @@ async def test_a_throttle_is_set_on_both_sides_and_taken_away_again() -> None:
         await set_throttle(client, "orders", 0, old=[1], new=[1], bytes_per_second=5)
         assert store.values[node] == {LEADER_RATE: "5", FOLLOWER_RATE: "5"}
         assert store.values[topic] == {LEADER_REPLICAS: "3:1,0:1", FOLLOWER_REPLICAS: "*"}
-        await remove_throttle(client, "orders", 0)
+        assert await remove_throttle(client, "orders", 0) == {1}
+        assert await remove_throttle(client, "orders", 0) == set()
         assert store.values[topic] == {LEADER_REPLICAS: "3:1", FOLLOWER_REPLICAS: "*"}
         await remove_throttle(client, "orders", 3)
         assert store.values[topic] == {FOLLOWER_REPLICAS: "*"}
