@@ -115,10 +115,7 @@ def _listed(config: NodeConfig, controllers: tuple[InitialController, ...]) -> V
 
 def _own_endpoints(config: NodeConfig) -> tuple[tuple[str, str, int], ...]:
     # As Kafka: a listener on every interface is written down as localhost unless another address is advertised.
-    return tuple(
-        (at.listener_name, "localhost" if not at.host or at.is_wildcard else at.host, at.port)
-        for at in config.advertised_controller_listeners
-    )
+    return tuple((at.listener_name, at.host or "localhost", at.port) for at in config.advertised_controller_listeners)
 
 
 def _is_lone(config: NodeConfig) -> bool:

@@ -43,6 +43,16 @@ def test_a_controller_may_advertise_its_listener() -> None:
     assert warnings == [], "the address of the voters is the advertised one"
 
 
+@pytest.mark.parametrize("base", [CONTROLLER, COMBINED])
+def test_a_controller_that_listens_everywhere_is_told_by_its_machines_name(base: dict[str, str]) -> None:
+    clients = "PLAINTEXT://localhost:9092,"
+    listeners = (clients if base is COMBINED else "") + "CONTROLLER://0.0.0.0:9093"
+    config, _ = parse(base, {"listeners": listeners})
+    assert [at.host for at in config.advertised_controller_listeners] == [""]
+    config, _ = parse(COMBINED, {"listeners": clients + "CONTROLLER://[::]:9093", "advertised.listeners": clients[:-1]})
+    assert [at.host for at in config.advertised_controller_listeners] == [""]
+
+
 def test_a_broker_finds_the_controllers_in_the_voters_or_by_bootstrap_servers() -> None:
     config, warnings = parse(BROKER, {})
     assert (config.is_broker, config.is_controller) == (True, False)

@@ -1,7 +1,7 @@
 """The rules between keys: listeners, directories, and bounds that only hold together."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidelog.core.config.key import ConfigError, one_line
@@ -93,10 +93,12 @@ def _advertised(
     protocols: dict[str, str],
     roles: Collection[str],
 ) -> tuple[Endpoint, ...]:
-    """What is told to others; a controller listener that is not named there is told as it listens."""
+    """What is told to others. A controller listener that is not named there is told as it listens, and as this
+    machine's own name (an empty host) when it listens everywhere.
+    """
     if layers.get("advertised.listeners") is None:
         check_advertised("listeners", (at for at in listeners if at.listener_name not in controller_names))
-        return listeners
+        return tuple(replace(at, host="") if at.is_wildcard else at for at in listeners)
     told = parse_listeners("advertised.listeners", list_of(layers, "advertised.listeners"), protocols)
     check_advertised("advertised.listeners", told)
     names = [at.listener_name for at in listeners]
@@ -107,7 +109,7 @@ def _advertised(
     if "broker" in roles and all(name in controller_names for name in told_names):
         raise ConfigError("advertised.listeners: a broker must advertise a listener that is not a controller's")
     untold = (at for at in listeners if at.listener_name in controller_names and at.listener_name not in told_names)
-    return (*told, *untold)
+    return (*told, *(replace(at, host="") if at.is_wildcard else at for at in untold))
 
 
 def _inter_broker(
