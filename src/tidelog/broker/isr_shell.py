@@ -9,13 +9,13 @@ from tidelog.broker.appends import wake
 from tidelog.broker.broker import Broker
 from tidelog.broker.periodic import Periodic
 from tidelog.core.events import EventSink
-from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 log = logging.getLogger("tidelog.replication")
 
 FIRST_BACKOFF_S: Final = 0.05
-MAX_BACKOFF_S: Final = 1.0
+MAX_BACKOFF_S: Final = 0.5
 
 
 class IsrShell:
@@ -77,8 +77,9 @@ class IsrShell:
         replicas = self._broker.replicas
         try:
             response: AlterPartitionResponse = await self._broker.controller.send(request)
-        except ApiError as error:
-            log.warning("AlterPartition of %d topics is tried again: %s", len(request.topics), error)
+        except Exception:
+            # Whatever it was: without this task no in-sync set would ever change again.
+            log.exception("AlterPartition of %d topics failed and is tried again", len(request.topics))
             replicas.context.changes.on_failure()
             return True
         if response.error_code != ErrorCode.NONE:

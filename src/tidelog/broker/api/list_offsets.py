@@ -73,6 +73,10 @@ def _answer(
             answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.leader_epoch
             return answer
         partition.require_leader(item.current_leader_epoch)
+        if request.replica_id >= 0 and item.timestamp == LATEST:
+            # A follower that lost its way asks for the log's end, of which the high watermark tells nothing (F6).
+            answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.leader_epoch
+            return answer
         if ctx.api_version < SINCE.get(item.timestamp, 0):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{item.timestamp} needs v{SINCE[item.timestamp]}")
         answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, item.timestamp, request.isolation_level)
