@@ -73,6 +73,8 @@ class SimNode:
         self.machine: Final = Machine(world, host_of(config.node_id), seed)
         self.node: Node | None = None
         """The running node, from the moment it is built; None when no process runs."""
+        self.serves = False
+        """Whether the running node has started and was not asked to stop."""
         self._world = world
 
     def start(self) -> asyncio.Future[None]:
@@ -95,16 +97,19 @@ class SimNode:
             host_name=self.machine.host,
         )
         await node.start()
+        self.serves = True
         started.set_result(None)
         stopped = asyncio.ensure_future(ports.asked_to_stop.wait())
         failed = asyncio.ensure_future(node.failed.wait())
         await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
         for waiter in (stopped, failed):
             waiter.cancel()
+        self.serves = False
         await node.stop()
 
     def _ended(self, started: asyncio.Future[None], end: Exit) -> None:
         self.node = None
+        self.serves = False
         if not started.done():
             error = NotRunning(f"node {self.node_id} was {end.end.value} while it started: {end.error}")
             error.__cause__ = end.error
@@ -141,9 +146,7 @@ class SimCluster:
     def _format(self, node_id: int) -> None:
         node = self.nodes[node_id]
         machine = node.machine
-        format_directories(
-            machine.disk, node.config, self.cluster_id, random.Random(f"{node_id} format"), machine.clock.now_ms()
-        )
+        format_directories(machine.disk, node.config, self.cluster_id, machine.rng, machine.clock.now_ms())
         machine.disk.settle()
 
     # --- running the world --------------------------------------------------------------------------------------------
@@ -225,9 +228,14 @@ class SimCluster:
             await self.stop(node_id)
         await self.start(node_id)
 
-    def wipe(self, node_id: int) -> None:
-        """A new, empty disk, formatted as for a new node. The process must be gone."""
-        self.machine(node_id).new_disk()
+    def wipe(self, node_id: int, directory: str | None = None) -> None:
+        """A new, empty disk, formatted as for a new node; or only one directory of it. The process must be gone."""
+        machine = self.machine(node_id)
+        if directory is None:
+            machine.new_disk()
+        else:
+            assert machine.state is State.OFF
+            machine.disk.remove_tree(directory)
         self._format(node_id)
 
     def call(self, node_id: int, work: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:

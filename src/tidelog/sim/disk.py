@@ -4,10 +4,12 @@ What a power cut does (unsynced bytes lost per file in any order, torn, entries 
 operations are a fault hook, `DiskFaults`. Here is what happens to bytes at rest.
 """
 
+import posixpath
 import random
 from typing import Final, NoReturn
 
-from tidelog.storage.memory import MemoryDisk
+from tidelog.storage.memory import MemoryDisk, _Inode
+from tidelog.wire.buffers import Buffer
 
 KEPT_VERSIONS: Final = 4
 """How many older contents of a small file a disk can fall back to."""
@@ -16,6 +18,10 @@ _HISTORY_FILE_BYTES: Final = 64 * 1024
 
 class ProcessGone(BaseException):
     """Raised into the code of a process that is dead already; nothing it does now reaches anything."""
+
+
+class Torn(ProcessGone):
+    """The process died inside a write; half of it is there."""
 
 
 class SimDisk(MemoryDisk):
@@ -51,12 +57,19 @@ class SimDisk(MemoryDisk):
         self._renamed.clear()
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        before = self._files.get(path)
         super().write_atomic(path, data, durable=durable)
-        if before is not None and len(before.data) <= _HISTORY_FILE_BYTES:
-            older = self._older.setdefault(path, [])
-            older.append(bytes(before.data))
-            del older[:-KEPT_VERSIONS]
+        if len(data) <= _HISTORY_FILE_BYTES:
+            versions = self._older.setdefault(path, [])
+            versions.append(bytes(data))
+            del versions[: -KEPT_VERSIONS - 1]
+
+    def _admit(self, operation: str, path: str, inode: _Inode, offset: int, data: Buffer) -> None:
+        try:
+            super()._admit(operation, path, inode, offset, data)
+        except Torn:
+            if operation == "append":
+                inode.data += memoryview(data)[: len(data) // 2]
+            raise
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -74,12 +87,13 @@ class SimDisk(MemoryDisk):
 
     # --- damage -------------------------------------------------------------------------------------------------------
 
-    def rot(self, path: str, rng: random.Random) -> int | None:
-        """Flips one bit of a file, for good; returns where, or None if the file is empty."""
+    def rot(self, path: str, rng: random.Random, *, unsynced: bool = False) -> int | None:
+        """Flips one bit of a file for good, only of what was not synced if asked; returns where, None if nowhere."""
         inode = self._files[path]
-        if not inode.data:
+        start = inode.dirty_from if unsynced else 0
+        if start >= len(inode.data):
             return None
-        position, bit = rng.randrange(len(inode.data)), 1 << rng.randrange(8)
+        position, bit = rng.randrange(start, len(inode.data)), 1 << rng.randrange(8)
         inode.data[position] ^= bit
         if position < len(inode.durable):
             inode.durable[position] ^= bit
@@ -92,16 +106,22 @@ class SimDisk(MemoryDisk):
 
     def stale_versions(self, path: str) -> int:
         """To how many older contents this file could fall back."""
-        return len(self._older.get(path, ()))
+        return len(self._stale(path))
 
     def make_stale(self, path: str, rng: random.Random) -> bool:
-        """An older content of a small file comes back, durably; False if there was none."""
-        older = self._older.get(path)
-        if not older:
+        """An older content of a small file comes back, durably, also if it was removed; False if there was none."""
+        older = self._stale(path)
+        if not older or posixpath.dirname(path) not in self._dirs:
             return False
-        content = rng.choice(older)
-        super().write_atomic(path, content, durable=True)
+        # Behind the back of every fault.
+        hook, self.fault = self.fault, None
+        super().write_atomic(path, rng.choice(older), durable=True)
+        self.fault = hook
         return True
+
+    def _stale(self, path: str) -> list[bytes]:
+        now = self._files.get(path)
+        return [content for content in self._older.get(path, ()) if now is None or content != now.data]
 
 
 def _gone(operation: str, path: str) -> NoReturn:

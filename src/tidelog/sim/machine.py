@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tidelog.sim.clock import SimClock
-from tidelog.sim.disk import ProcessGone, SimDisk
+from tidelog.sim.disk import ProcessGone, SimDisk, Torn
 from tidelog.sim.disk_faults import DiskFaults
 from tidelog.sim.links import Cut, Delay
 from tidelog.sim.loop import VirtualLoop
@@ -84,7 +84,8 @@ class Machine:
         self.exits: list[Exit] = []
         self._world = world
         self._seed = seed
-        self._rng = random.Random(f"{seed} faults")
+        self.rng: Final = random.Random(f"{seed} machine")
+        """Of what happens to the machine, not of its processes."""
         self._starts = 0
         self._ended: asyncio.Future[Exit] | None = None
         self._no_power: Cut | None = None
@@ -193,12 +194,17 @@ class Machine:
             self._vanish(End.POWER_CUT, silently=True)
         if self._no_power is None:
             self._no_power = self._world.network.apply(Cut.isolate(self.host))
-        self.disk.crash(self._rng, lose_entries=lose_entries)
+        self.disk.crash(self.rng, lose_entries=lose_entries)
 
     def kill_inside(self) -> ProcessGone:
         """Kills the process from within one of its own calls; the caller raises what it gets."""
         self.kill()
         return ProcessGone(f"killed on {self.host}")
+
+    def kill_torn(self) -> ProcessGone:
+        """The same inside a write: half of it is on the disk."""
+        self.kill()
+        return Torn(f"killed on {self.host}")
 
     def slow_disk(self, delay: Delay | None) -> None:
         """Blocking work takes so long from now on, also for processes to come; None makes it fast again."""

@@ -20,7 +20,7 @@ class World:
     def __init__(self) -> None:
         self.network = Network(delay=Delay(0.001, 0.0))
         self.loop = VirtualLoop(network=self.network)
-        self.one = Machine(self.loop, ONE, "1")
+        self.one = Machine(self.loop, ONE, "a seed with which a power cut loses bytes")
         self.two = Machine(self.loop, TWO, "2")
         self.said: list[str] = []
 

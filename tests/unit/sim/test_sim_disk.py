@@ -68,6 +68,8 @@ def test_small_files_are_lost_or_fall_back() -> None:
     assert disk.stale_versions(path) == KEPT_VERSIONS
     assert disk.make_stale(path, random.Random(1))
     assert int(disk.read_bytes(path)) in range(9 - KEPT_VERSIONS, 9)
+    disk.remove(path)
+    assert disk.make_stale(path, random.Random(1))
     disk.lose(path)
     disk.crash(random.Random(1), lose_entries=True)
     with pytest.raises(FileMissing):
@@ -109,7 +111,8 @@ def test_a_full_disk_still_reads_and_one_that_is_gone_does_nothing() -> None:
 
 
 def test_faults_outlive_the_process_and_its_contents_too() -> None:
-    disk, faults = disk_with(a=b"content")
+    disk, faults = disk_with()
+    disk.write_atomic("/d/a", b"content")
     disk.write_atomic("/d/a", b"new")
     faults.full()
     heir = disk.hand_over()

@@ -1,0 +1,158 @@
+"""Applies a plan of faults to a cluster, supervises its processes meanwhile, and makes peace at the end."""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tidelog.client.addresses import Address
+from tidelog.client.connection import Connection
+from tidelog.client.errors import ClientError
+from tidelog.controller.partition_rules import rules_for
+from tidelog.metadata.image import ClusterImage, TopicImage
+from tidelog.sim.cluster import CLIENT_PORT, SimCluster, host_of
+from tidelog.sim.faults.budget import Budget
+from tidelog.sim.faults.field import Applied, Field
+from tidelog.sim.faults.kinds import KINDS
+from tidelog.sim.faults.plan import FaultKind, PlannedFault
+from tidelog.sim.machine import Exit, State
+from tidelog.sim.trace import Trace
+from tidelog.wire.registry import APIS
+from tidelog.wire.schema import spec_of
+
+RESTART_S: Final = 1.0
+"""After which a supervisor starts a process that ended by itself."""
+ADMIN_TIMEOUT_S: Final = 10.0
+
+
+class Injector:
+    """One plan, one cluster. The cluster's nodes run when `run` begins; all run again when `quiet` returns."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        seed: int,
+        plan: Sequence[PlannedFault],
+        trace: Trace,
+        kinds: Mapping[str, FaultKind] = KINDS,
+    ) -> None:
+        self.field = Field(
+            cluster,
+            Budget(self._effective_min_isr),
+            on_start=self._supervise,
+            tell=trace.record,
+            ask_broker=self._ask_broker,
+        )
+        self.skipped = 0
+        self._cluster = cluster
+        self._seed = seed
+        self._plan = plan
+        self._trace = trace
+        self._kinds = kinds
+        self._supervised: dict[int, int] = {}
+        # Faults that last, in the order they struck, each with its end's timer.
+        self._lasting: dict[int, tuple[Applied, asyncio.TimerHandle]] = {}
+        self._asking: dict[asyncio.Task[None], None] = {}
+
+    async def run(self) -> None:
+        """Every fault at its moment, counted from now."""
+        loop = self._cluster.loop
+        begin = loop.time()
+        for node_id in self._cluster.nodes:
+            if self.field.state(node_id) is not State.OFF:
+                self._supervise(node_id)
+        for planned in self._plan:
+            await asyncio.sleep(max(0.0, begin + planned.at_s - loop.time()))
+            self._strike(planned)
+
+    async def quiet(self, timeout_s: float = 120.0) -> None:
+        """Everything that lasts ends, everything is repaired, every node runs; faults are over."""
+        self._trace.record("quiet")
+        for number in list(self._lasting):
+            self._end(number)
+        network = self._cluster.network
+        network.heal_all()
+        for node_id in self._cluster.nodes:
+            machine = self._cluster.machine(node_id)
+            machine.disk_faults.clear()
+            machine.slow_disk(None)
+            machine.clock.correct()
+            network.slow_down(machine.host, None)
+            if machine.state is State.PAUSED:
+                machine.resume()
+        self.field.held_down.clear()
+        for node_id in self._cluster.nodes:
+            self.field.start(node_id)
+        await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
+        self._trace.record("all_serve")
+
+    def _all_serve(self) -> bool:
+        return not self.field.bouncing and all(node.serves for node in self._cluster.nodes.values())
+
+    # --- faults -------------------------------------------------------------------------------------------------------
+
+    def _strike(self, planned: PlannedFault) -> None:
+        rng = random.Random(f"{self._seed} fault {planned.number}")
+        applied = self._kinds[planned.kind].strike(self.field, rng)
+        if applied is None:
+            self.skipped += 1
+            self._trace.record("skipped", fault=planned.kind, number=planned.number)
+            return
+        self._trace.record(planned.kind, number=planned.number, lasts_s=round(applied.lasts_s, 6), **applied.what)
+        if applied.end is not None:
+            for node_id in applied.nodes:
+                self.field.disturbed[node_id] = self.field.disturbed.get(node_id, 0) + 1
+            timer = self._cluster.loop.call_later(applied.lasts_s, self._end, planned.number)
+            self._lasting[planned.number] = (applied, timer)
+
+    def _end(self, number: int) -> None:
+        applied, timer = self._lasting.pop(number)
+        timer.cancel()
+        for node_id in applied.nodes:
+            left = self.field.disturbed[node_id] - 1
+            if left:
+                self.field.disturbed[node_id] = left
+            else:
+                del self.field.disturbed[node_id]
+        self._trace.record("end", number=number)
+        assert applied.end is not None
+        applied.end()
+
+    def _effective_min_isr(self, image: ClusterImage, topic: TopicImage) -> int:
+        config = next(iter(self._cluster.nodes.values())).config
+        return rules_for(image, config)(topic).min_insync_replicas
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    def _supervise(self, node_id: int) -> None:
+        machine = self._cluster.machine(node_id)
+        if self._supervised.get(node_id) == machine.starts:
+            return
+        self._supervised[node_id] = machine.starts
+        machine.ended().add_done_callback(lambda future: self._ended(node_id, future.result()))
+
+    def _ended(self, node_id: int, end: Exit) -> None:
+        error = None if end.error is None else f"{type(end.error).__name__}: {end.error}"
+        self._trace.record("exit", node=node_id, end=end.end.value, error=error)
+        self._cluster.loop.call_later(RESTART_S, self.field.start, node_id)
+
+    # --- requests of an administrator ---------------------------------------------------------------------------------
+
+    def _ask_broker(self, node_id: int, request: Any) -> None:
+        task = self._cluster.loop.create_task(self._ask(node_id, request), name="administrator")
+        self._asking[task] = None
+        task.add_done_callback(lambda done: self._asking.pop(done, None))
+
+    async def _ask(self, node_id: int, request: Any) -> None:
+        api = APIS[spec_of(type(request)).api_key]
+        answer = "answered"
+        try:
+            async with asyncio.timeout(ADMIN_TIMEOUT_S):
+                connection = await Connection.open(Address(host_of(node_id), CLIENT_PORT))
+                try:
+                    await connection.request(request, api.response)
+                finally:
+                    connection.abort("done")
+        except (ClientError, TimeoutError) as error:
+            answer = type(error).__name__
+        self._trace.record("asked", api=api.name, node=node_id, answer=answer)

@@ -1,0 +1,186 @@
+"""Disks that lose, refuse, rot and dawdle. Whatever loses data asks the budget first; voters keep what they synced."""
+
+import errno
+import random
+from typing import Final
+
+from tidelog.sim.disk_faults import Trap
+from tidelog.sim.faults.field import Applied, Field
+from tidelog.sim.faults.plan import FaultKind
+from tidelog.sim.links import Delay
+from tidelog.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+
+DOWN_S: Final = (0.1, 12.0)
+# Without them a replica knows less and recovers more; without its epochs it may truncate too much or too little.
+HARMLESS: Final = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
+
+
+def _pick_loser(field: Field, rng: random.Random) -> int | None:
+    """A broker that may lose data now."""
+    node_id = field.pick(rng, field.brokers())
+    return node_id if node_id is not None and field.budget.may_lose(node_id, field.look()) else None
+
+
+def power_cut(field: Field, rng: random.Random) -> Applied | None:
+    """The machine goes dark: unsynced bytes are lost file by file, torn, or kept."""
+    node_id = _pick_loser(field, rng)
+    if node_id is None:
+        return None
+    unsynced = field.cluster.machine(node_id).disk.unsynced_bytes()
+    field.budget.lose(node_id, field.image)
+    field.cluster.power_cut(node_id)
+    return field.down(node_id, rng.uniform(*DOWN_S), unsynced_bytes=unsynced)
+
+
+def wipe(field: Field, rng: random.Random) -> Applied | None:
+    """A log directory's disk is replaced by an empty one; the metadata lies elsewhere."""
+    node_id = _pick_loser(field, rng)
+    if node_id is None:
+        return None
+    config = field.cluster.nodes[node_id].config
+    directory = rng.choice(config.log_dirs)
+    if directory == config.metadata_log_dir:
+        return None
+    field.budget.lose(node_id, field.image)
+    field.cluster.kill(node_id)
+    field.cluster.wipe(node_id, directory)
+    return field.down(node_id, rng.uniform(*DOWN_S), directory=directory)
+
+
+def rot(field: Field, rng: random.Random) -> Applied | None:
+    """A bit of what was never synced is wrong after a crash."""
+    node_id = _pick_loser(field, rng)
+    if node_id is None:
+        return None
+    field.cluster.kill(node_id)
+    disk = field.cluster.machine(node_id).disk
+    logs = [path for directory in _log_dirs(field, node_id) for path in disk.files(directory, ".log")]
+    rng.shuffle(logs)
+    for path in logs:
+        position = disk.rot(path, rng, unsynced=True)
+        if position is not None:
+            field.budget.lose(node_id, field.image)
+            return field.down(node_id, rng.uniform(*DOWN_S), path=path, position=position)
+    return field.down(node_id, rng.uniform(*DOWN_S))
+
+
+def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
+    """A small file is missing, or an older one is back, after a crash."""
+    node_id = field.pick(rng, field.brokers())
+    if node_id is None:
+        return None
+    field.cluster.kill(node_id)
+    disk = field.cluster.machine(node_id).disk
+    may_lose = field.budget.may_lose(node_id, field.look())
+    names = (*HARMLESS, LEADER_EPOCH_CHECKPOINT) if may_lose else HARMLESS
+    files = [path for directory in _log_dirs(field, node_id) for name in names for path in disk.files(directory, name)]
+    if not files:
+        return field.down(node_id, rng.uniform(*DOWN_S))
+    path = rng.choice(files)
+    if path.endswith(LEADER_EPOCH_CHECKPOINT):
+        field.budget.lose(node_id, field.image)
+    stale = rng.random() < 0.5 and disk.make_stale(path, rng)
+    if not stale:
+        disk.lose(path)
+    return field.down(node_id, rng.uniform(*DOWN_S), path=path, stale=stale)
+
+
+def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:
+    """After a crash the mark of an earlier orderly end is back; its broker epoch is not the last one."""
+    node_id = field.pick(rng, field.brokers())
+    if node_id is None:
+        return None
+    machine = field.cluster.machine(node_id)
+    marks = [f"{directory}/{CLEAN_SHUTDOWN}" for directory in _log_dirs(field, node_id)]
+    if not any(machine.disk.stale_versions(path) for path in marks):
+        return None
+    field.cluster.kill(node_id)
+    back = [path for path in marks if machine.disk.make_stale(path, rng)]
+    return field.down(node_id, rng.uniform(*DOWN_S), marks=len(back))
+
+
+def fsync_error(field: Field, rng: random.Random) -> Applied | None:
+    node_id = field.pick(rng, field.brokers())
+    if node_id is None:
+        return None
+    directory = rng.choice(_log_dirs(field, node_id))
+    return _failing(field, node_id, field.cluster.machine(node_id).disk_faults.fsync_error(directory), 8.0, directory)
+
+
+def io_error(field: Field, rng: random.Random) -> Applied | None:
+    """One write fails half-way."""
+    node_id = field.pick(rng, field.brokers())
+    if node_id is None:
+        return None
+    directory = rng.choice(_log_dirs(field, node_id))
+    faults = field.cluster.machine(node_id).disk_faults
+    trap = faults.fail(errno.EIO, "append", path_part=f"{directory}/", skip=rng.randrange(20))
+    return _failing(field, node_id, trap, 8.0, directory)
+
+
+def directory_gone(field: Field, rng: random.Random) -> Applied | None:
+    """Nothing works in one directory, be it of logs or of metadata."""
+    node_id = field.pick(rng)
+    if node_id is None:
+        return None
+    config = field.cluster.nodes[node_id].config
+    directory = rng.choice(sorted({*config.log_dirs, config.metadata_log_dir}))
+    trap = field.cluster.machine(node_id).disk_faults.gone(f"{directory}/")
+    return _failing(field, node_id, trap, rng.uniform(2.0, 10.0), directory)
+
+
+def disk_full(field: Field, rng: random.Random) -> Applied | None:
+    node_id = field.pick(rng)
+    if node_id is None:
+        return None
+    trap = field.cluster.machine(node_id).disk_faults.full()
+    return _failing(field, node_id, trap, rng.uniform(0.5, 6.0), "/")
+
+
+def slow_disk(field: Field, rng: random.Random) -> Applied | None:
+    """Whatever waits for the disk waits long."""
+    node_id = field.pick(rng)
+    if node_id is None:
+        return None
+    machine, delay = field.cluster.machine(node_id), Delay(0.0, rng.choice((0.005, 0.05, 0.5)))
+    machine.slow_disk(delay)
+    return Applied(
+        what={"node": node_id, "mean_s": delay.mean_s},
+        lasts_s=rng.uniform(1.0, 10.0),
+        end=lambda: machine.slow_disk(None),
+    )
+
+
+def _log_dirs(field: Field, node_id: int) -> list[str]:
+    return list(field.cluster.nodes[node_id].config.log_dirs)
+
+
+def _failing(field: Field, node_id: int, trap: Trap, lasts_s: float, directory: str) -> Applied:
+    """Ends with the disk repaired and the node started anew: a directory that failed stays offline until then."""
+
+    def repair() -> None:
+        field.cluster.machine(node_id).disk_faults.remove(trap)
+        if trap.sprung:
+            field.bounce(node_id)
+
+    return Applied(what={"node": node_id, "directory": directory}, nodes=(node_id,), lasts_s=lasts_s, end=repair)
+
+
+KINDS: Final = (
+    FaultKind(name="power_cut", profile="disk", strike=power_cut, weight=2.0),
+    FaultKind(name="wipe", profile="disk", strike=wipe, weight=0.5),
+    FaultKind(name="rot", profile="disk", strike=rot, weight=0.5),
+    FaultKind(name="lose_checkpoint", profile="disk", strike=lose_checkpoint, weight=0.7),
+    FaultKind(name="false_clean_shutdown", profile="disk", strike=false_clean_shutdown, weight=0.5),
+    FaultKind(name="fsync_error", profile="disk", strike=fsync_error, weight=0.5),
+    FaultKind(name="io_error", profile="disk", strike=io_error, weight=0.7),
+    FaultKind(name="directory_gone", profile="disk", strike=directory_gone, weight=0.5),
+    FaultKind(name="disk_full", profile="disk", strike=disk_full, weight=0.5),
+    FaultKind(name="slow_disk", profile="disk", strike=slow_disk),
+)

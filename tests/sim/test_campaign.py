@@ -1,0 +1,55 @@
+"""Faults drawn from a seed strike a whole cluster: the same trace whatever the machine, and peace at the end."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tidelog.sim.campaign import Settings, run_seed
+from tidelog.sim.faults.kinds import KINDS, PROFILES
+
+SHORT = Settings(seconds=10.0, mean_gap_s=0.5)
+
+PROGRAM = """
+import logging, sys
+logging.disable(logging.CRITICAL)
+from tidelog.sim.campaign import Settings, run_seed
+for seed in map(int, sys.argv[1:]):
+    outcome = run_seed(seed, Settings(seconds=10.0, mean_gap_s=0.5))
+    print(seed, outcome.digest, outcome.steps, outcome.faults)
+"""
+
+
+def test_the_same_seed_gives_the_same_trace_under_another_hash_seed() -> None:
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, "1", "2"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    first, second = outputs[0].splitlines()
+    assert first.split()[1] != second.split()[1]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_node_serves_again_after_faults_of_one_profile(profile: str) -> None:
+    outcome = run_seed(5, Settings(seconds=10.0, mean_gap_s=0.5, profiles=(profile,)))
+    assert outcome.counts["all_serve"] == 1
+    assert outcome.faults >= 3
+    assert outcome.unhandled == []
+
+
+def test_leaving_out_a_fault_leaves_the_others_as_they_were() -> None:
+    lines: list[str] = []
+    whole = run_seed(3, SHORT, sink=lines.append)
+    shorter = run_seed(3, SHORT, plan=[fault for fault in whole.plan if fault.number != 0])
+    assert shorter.digest != whole.digest
+    assert [fault.kind for fault in shorter.plan] == [fault.kind for fault in whole.plan][1:]
+    assert {fault.kind for fault in whole.plan} <= set(KINDS)
+    assert len(lines) > len(whole.plan)
