@@ -10,6 +10,9 @@ import pytest
 from tests.cluster.commands import TIMEOUT_S, Commands, foreground_up
 from tests.cluster.ports import consecutive_ports
 
+# What is shown here is the same for any number, and one starts sooner; `test_three_nodes` has more.
+ONE = ("--brokers", "1")
+
 
 @pytest.fixture
 def port() -> int:
@@ -28,7 +31,7 @@ def ended(pidfd: int) -> bool:
 def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"localhost:{port}")
-    with foreground_up(data, "--port", str(port), "--set", "num.partitions=4") as (process, ready):
+    with foreground_up(data, *ONE, "--port", str(port), "--set", "num.partitions=4") as (process, ready):
         assert ready == {"bootstrap": f"127.0.0.1:{port}", "ui": "-", "metrics": "-", "data": str(data)}
         tidelog.run("topics", "create", "kept")
         assert len(tidelog.json("topics", "describe", "kept")[0]["partitions"]) == 4
@@ -60,7 +63,7 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
 def test_nodes_die_with_a_supervisor_that_is_killed_and_the_data_lives(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"127.0.0.1:{port}")
-    with foreground_up(data, "--port", str(port)) as (process, _):
+    with foreground_up(data, *ONE, "--port", str(port)) as (process, _):
         tidelog.run("produce", "orders", stdin="survivor\n")
         tidelog.run("chaos", "pause", "1", "--data", str(data))
         node = os.pidfd_open(pid_of(tidelog, data))
@@ -75,7 +78,7 @@ def test_nodes_die_with_a_supervisor_that_is_killed_and_the_data_lives(tmp_path:
 def test_detached(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"127.0.0.1:{port}")
-    ready = tidelog.run_process("up", "--data", str(data), "--port", str(port), "--detach")
+    ready = tidelog.run_process("up", *ONE, "--data", str(data), "--port", str(port), "--detach")
     assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics=- data={data}\n"
     try:
         tidelog.run("produce", "orders", stdin="still here\n")
@@ -95,11 +98,11 @@ def test_detached(tmp_path: Path, port: int) -> None:
 def test_a_bad_setting_is_the_users_mistake(tmp_path: Path, port: int) -> None:
     tidelog = Commands("127.0.0.1:1")
     line = tidelog.run_process(
-        "up", "--data", str(tmp_path / "d"), "--port", str(port), "--set", "num.partitions=x", status=2
+        "up", *ONE, "--data", str(tmp_path / "d"), "--port", str(port), "--set", "num.partitions=x", status=2
     )
     assert "num.partitions" in line
     # A key that nobody reads is a warning where it was typed, not only in the node's own log.
-    with foreground_up(tmp_path / "d", "--port", str(port), "--set", "num.partition=2") as (process, _):
+    with foreground_up(tmp_path / "d", *ONE, "--port", str(port), "--set", "num.partition=2") as (process, _):
         process.send_signal(signal.SIGTERM)
         assert process.wait(TIMEOUT_S) == 0
         assert process.stderr is not None
