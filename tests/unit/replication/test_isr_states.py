@@ -321,7 +321,7 @@ def test_newer_metadata_overtakes_a_proposal_and_its_answer_is_stale() -> None:
     "fields",
     [{"leader_epoch": 6, "partition_epoch": 9}, {"leader_epoch": 4, "partition_epoch": 9}, {"partition_epoch": -1}],
 )
-def test_an_accepted_answer_about_another_state_is_left_to_the_metadata(fields: dict[str, int]) -> None:
+def test_an_accepted_answer_about_another_state_is_left_to_the_metadata(fields: dict[str, Any]) -> None:
     led = pending_expand()
     assert not led.answer(isr=[1, 2, 3], **fields)
     assert (led.isr, led.maximal_isr) == ({1, 2}, {1, 2, 3})

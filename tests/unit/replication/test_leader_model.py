@@ -213,8 +213,8 @@ class LeaderModel(RuleBasedStateMachine):
         """Liveness: once messages arrive and everybody fetches, all are in sync and everything is committed."""
         if not hasattr(self, "led"):
             return
-        for each in self.replicas:
-            self.brokers = {**self.brokers, each: replace(self.brokers[each], fenced=False)}
+        for number in self.replicas:
+            self.brokers = {**self.brokers, number: replace(self.brokers[number], fenced=False)}
         for _ in range(12):
             self.metadata_arrives()
             epoch = self.led.partition.leader_epoch
