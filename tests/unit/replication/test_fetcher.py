@@ -303,9 +303,12 @@ def test_kip_101_a_deposed_leader_cuts_what_was_never_committed() -> None:
     theirs, partition = pair(epoch=1)
     write(theirs, [(0, 3), (1, 2)])
     write(partition.log, [(0, 5)])
+    theirs.update_high_watermark(5)
     leader, fetcher = ToyLeader({TP: theirs}, 1), new_fetcher()
     fetcher.assign(partition, LeaderEpoch(1), NOW)
     outcome = exchange(fetcher, leader)
+    # Not the high watermark of that answer: below it this log may still hold others than the committed records.
+    assert partition.log.high_watermark == 0
     [event] = outcome.events
     assert isinstance(event, LogTruncated)
     assert (event.old_end_offset, event.new_end_offset) == (5, 3)
