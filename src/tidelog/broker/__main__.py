@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "format":
             return _format([config for config, _ in parsed], options)
         ((config, warnings),) = parsed
-        return _run(PosixDisk(_open_files(config)), config, warnings)
+        return _run(PosixDisk(_open_files(config)), config, warnings, options.links_fd)
     except ConfigError as error:
         return _fail(str(error), BAD_USAGE)
     except (FormatError, StorageFormatError, AlreadyLocked, DiskError) as error:
@@ -55,6 +55,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help="a Kafka-style server.properties; with format, may be repeated for several nodes of this machine",
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides one key of the file")
+    # A socket of the supervisor's, by which it injects faults between nodes.
+    parser.add_argument("--links-fd", type=int, help=argparse.SUPPRESS)
     formatting = parser.add_argument_group("with format")
     formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
     voters = formatting.add_mutually_exclusive_group()
@@ -123,7 +125,7 @@ def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
+def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None) -> int:
     # Also the first thing a node does; here so that the one line stands alone, and comes at once.
     check_formatted(disk, config)
     # Half of a start is importing the node, which `format` need not wait for.
@@ -142,18 +144,25 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
         return _fail(f"cannot write {error.filename}: {error.strerror}", FAILED)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(disk, config, warnings))
+            return runner.run(_serve(disk, config, warnings, links_fd))
     except NodeError as error:
         return _fail(str(error), FAILED)
     finally:
         undo()
 
 
-async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> int:
+async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None) -> int:
+    from tidelog.broker.links import Links
+    from tidelog.broker.links_control import obey
     from tidelog.broker.node import Node
 
     loop = asyncio.get_running_loop()
     offload = ThreadOffload()
+    links: Links | None = None
+    obeying: asyncio.Task[None] | None = None
+    if links_fd is not None:
+        links = Links(loop)
+        obeying = loop.create_task(obey(links, links_fd))
     node = Node(
         config,
         disk=disk,
@@ -162,6 +171,7 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> in
         rng=random.Random(os.urandom(16)),
         warnings=warnings,
         host_name=_host_name(config),
+        links=links,
     )
     asked_to_stop = asyncio.Event()
 
@@ -189,6 +199,8 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str]) -> in
     for waiter in (stopped, failed):
         waiter.cancel()
     await node.stop()
+    if obeying is not None:
+        obeying.cancel()
     offload.close()
     return FAILED if node.failed.is_set() else 0
 

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from tidelog.broker.budget import Share
 from tidelog.broker.dispatch import CloseConnection, Dispatch, RequestContext, Route
+from tidelog.broker.links import node_of_client_id
 from tidelog.broker.network import Network
 from tidelog.wire.buffers import Buffer
 from tidelog.wire.codec import encode_frame
@@ -42,6 +43,7 @@ _IN_FLIGHT: Final = 2  # as many of its requests are unanswered as may be
 _OUTBOUND: Final = 4  # its client does not take the responses
 _BUDGET: Final = 8  # all connections together hold as many request bytes as they may
 _CLOSING: Final = 16
+_LINK: Final = 32  # it is another node's, and what that node sends must not arrive
 
 
 class _Slot:
@@ -90,6 +92,8 @@ class Connection(asyncio.BufferedProtocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
+        # Until its first request tells; never, where nobody injects faults between nodes.
+        self._may_be_node = network.links is not None
         self._ended = False
         self._eof = False
         self._cut = False
@@ -213,6 +217,11 @@ class Connection(asyncio.BufferedProtocol):
         0 when its time has not come: it stays in the buffer.
         """
         header = read_request_header(frame)
+        if self._may_be_node:
+            self._link(header.client_id)
+            if self._pauses & _LINK:
+                self._reader.unread(frame)
+                return 0
         route = self._dispatch.find(header.api_key)
         if route is None:
             raise WireError(f"unknown API key {header.api_key}")
@@ -256,6 +265,19 @@ class Connection(asyncio.BufferedProtocol):
             future.add_done_callback(lambda done: self._answered(slot, done))
             self._enqueue(slot)
         return cost
+
+    def _link(self, client_id: str | None) -> None:
+        """The first request says whose connection this is; that of another node may be cut off or slow."""
+        self._may_be_node = False
+        node, links = node_of_client_id(client_id), self._network.links
+        if node is not None and links is not None and self._transport is not None:
+            self._transport = links.through(node, self._transport, self, self._hear)
+
+    def _hear(self, heard: bool) -> None:
+        if heard:
+            self._unpause(_LINK)
+        else:
+            self._pause(_LINK)
 
     def _answer(self, slot: _Slot, answer: Any) -> None:
         """Answers at once, if nothing stands before it."""

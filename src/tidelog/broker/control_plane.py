@@ -1,4 +1,4 @@
-"""A node's part in the metadata quorum: voter or observer, the controller if it has that role, and the way to the others.
+"""A node's part in the metadata quorum: voter or observer, the controller if it is one, and the way to the others.
 
 Put together from a node's config and its metadata directory. A broker alone has everything here but the controller.
 """
@@ -14,6 +14,7 @@ from uuid import UUID
 from tidelog.broker.broker_dialler import dial
 from tidelog.broker.controller_channel import ControllerRouter
 from tidelog.broker.controller_shell import ControllerShell
+from tidelog.broker.links import Links
 from tidelog.broker.metadata_publisher import MetadataPublisher
 from tidelog.broker.peers import Peers
 from tidelog.broker.quorum_shell import QuorumShell
@@ -67,6 +68,7 @@ class ControlPlane:
         directory_id: UUID,
         directory: LogDirectory | None = None,
         host_name: str = "localhost",
+        links: Links | None = None,
     ) -> None:
         """QuorumError, one line, if what is on disk must not take part.
 
@@ -75,11 +77,12 @@ class ControlPlane:
         self._loop = loop = asyncio.get_running_loop()
         self._config = config
         self._host_name = host_name
+        self._links = links
         self.cluster_id = cluster_id
         self.raft = raft = self._open_raft(ports, directory_id, directory)
         # A member that is slow to accept must not use up the time of an election.
         settings = ConnectionSettings(connect_timeout_s=config.controller_quorum_request_timeout_ms / 1000)
-        self.peers = Peers(loop, config.node_id, address_of=self._address_of, settings=settings)
+        self.peers = Peers(loop, config.node_id, address_of=self._address_of, settings=settings, links=links)
         self.quorum = QuorumShell(
             raft,
             self.peers,
@@ -190,7 +193,9 @@ class ControlPlane:
             for at in self._config.advertised_controller_listeners
         )
 
-    async def _dial(self, host: str, port: int, timeout_s: float) -> DialOutcome:
+    async def _dial(self, broker_id: int, host: str, port: int, timeout_s: float) -> DialOutcome:
+        if self._links is not None and self._links.is_cut(broker_id):
+            return DialOutcome.SILENT
         return await dial(self._loop, Address(host, port), timeout_s)
 
 

@@ -17,8 +17,8 @@ from tidelog.wire.errors import ApiError
 # How long a broker's listener may take to accept or refuse before it counts as silent.
 DIAL_TIMEOUT_S: Final = 1.0
 
-# Connects to a listener and tells what came of it.
-Dial = Callable[[str, int, float], Awaitable[DialOutcome]]
+# Connects to a broker's listener, given its id, host and port, and tells what came of it.
+Dial = Callable[[int, str, int, float], Awaitable[DialOutcome]]
 Decide = Callable[..., Decision[Any] | None]
 
 
@@ -156,6 +156,6 @@ class ControllerTimers:
         outcome = DialOutcome.SILENT
         if registered is not None and registered.listeners:
             at = registered.listeners[0]
-            outcome = await self._dial(at.host, at.port, DIAL_TIMEOUT_S)
+            outcome = await self._dial(process.broker_id, at.host, at.port, DIAL_TIMEOUT_S)
         self._controller.fast_fence.dialled(process, outcome, self._loop.time())
         self.changed()

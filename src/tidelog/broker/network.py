@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tidelog.broker.budget import RequestBudget
 from tidelog.broker.limits import ConnectionLimits
+from tidelog.broker.links import Links
 from tidelog.broker.logging_setup import BoundedLog
 from tidelog.wire.frames import BufferPool
 
@@ -25,8 +26,10 @@ class Member(Protocol):
 class Network:
     """Admits connections, and ends them all."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits, links: Links | None = None) -> None:
         self.loop = loop
+        # To other nodes; None where nobody injects faults.
+        self.links = links
         self.limits = limits
         self.pool = BufferPool()
         self.budget = RequestBudget(limits.max_queued_bytes)

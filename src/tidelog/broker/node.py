@@ -1,7 +1,7 @@
 """One node: starts its parts in order, keeps them going, stops them in order.
 
 Start: directories checked and locked, the metadata log opened, the controller's listener bound, the quorum joined and
-caught up with; then, if it is a broker, logs recovered, listeners bound, the broker registered and unfenced. Stop is the
+caught up with; then, for a broker, logs recovered, listeners bound, the broker registered and unfenced. Stop is the
 same backwards: leadership given up, no new requests, those in flight answered, logs flushed and marked clean, the
 quorum left last. Everything runs over the ports that are handed in, so the same node runs under simulation.
 """
@@ -22,6 +22,7 @@ from tidelog.broker.event_log import log_event
 from tidelog.broker.format import check_formatted
 from tidelog.broker.lifecycle import AdvertisedListener
 from tidelog.broker.limits import ConnectionLimits
+from tidelog.broker.links import Links
 from tidelog.broker.server import Listener, ListenError, Server
 from tidelog.core.config.listeners import Endpoint
 from tidelog.core.config.node import NodeConfig
@@ -58,6 +59,7 @@ class Node:
         rng: random.Random,
         warnings: Sequence[str] = (),
         host_name: str = "localhost",
+        links: Links | None = None,
     ) -> None:
         self.config = config
         self.failed = asyncio.Event()
@@ -69,6 +71,8 @@ class Node:
         self._rng = rng
         self._warnings = warnings
         self._host_name = host_name
+        # Faults between nodes, where a supervisor may ask for them.
+        self._links = links
         self._failure: BaseException | None = None
         self._metadata_lock: Lock | None = None
         self._logs: LogManager | None = None
@@ -109,7 +113,7 @@ class Node:
         metas = check_formatted(self._disk, config)
         meta = metas[config.metadata_log_dir]
         self._take_directories()
-        self._server = Server(ConnectionLimits.from_config(config), loop=asyncio.get_running_loop())
+        self._server = Server(ConnectionLimits.from_config(config), loop=asyncio.get_running_loop(), links=self._links)
         self.control = control = self._open_control_plane(meta)
         services = ControllerServices(
             quorum=control.quorum,
@@ -152,6 +156,7 @@ class Node:
             directory_id=meta.directory_id,
             directory=self._logs.health(config.metadata_log_dir) if self._logs and shares_directory else None,
             host_name=self._host_name,
+            links=self._links,
         )
 
     async def _start_broker(self, control: ControlPlane, metas: dict[str, MetaProperties]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tidelog.broker.links import Links, node_client_id
 from tidelog.client.addresses import Address
 from tidelog.client.connection import Connection, ConnectionSettings
 from tidelog.client.errors import ClientError, ConnectionFailed, RequestTimedOut
@@ -17,11 +18,6 @@ from tidelog.wire.registry import APIS
 from tidelog.wire.schema import spec_of
 
 _CLOSING: Final = "this node is closing"
-
-
-def node_client_id(node_id: int) -> str:
-    """By what a node's own connections are told from a client's."""
-    return f"tidelog-node-{node_id}"
 
 
 @dataclass(slots=True)
@@ -47,11 +43,13 @@ class Peers:
         address_of: Callable[[int], Address | None],
         settings: ConnectionSettings | None = None,
         client_id: str | None = None,
+        links: Links | None = None,
     ) -> None:
         self.node_id = node_id
         self._loop = loop
         self._address_of = address_of
         self._settings = replace(settings or ConnectionSettings(), client_id=client_id or node_client_id(node_id))
+        self._links = links
         self._lanes: dict[tuple[int, str], _Lane] = {}
         self._closed = False
 
@@ -104,7 +102,7 @@ class Peers:
             if address is None:
                 raise ConnectionFailed(f"nobody knows where node {node} is")
             try:
-                connection = await Connection.open(address, self._settings)
+                connection = await self._open(node, address)
             except ApiError as error:
                 raise ConnectionFailed(f"node {node}: {error}") from error
             try:
@@ -114,6 +112,17 @@ class Peers:
                 raise
             lane.connection = connection
             return connection
+
+    async def _open(self, node: int, address: Address) -> Connection:
+        links = self._links
+        if links is None:
+            return await Connection.open(address, self._settings)
+        await links.until_whole(node)
+
+        def through(transport: asyncio.BaseTransport, connection: Connection) -> asyncio.Transport:
+            return links.through(node, transport, connection)
+
+        return await Connection.open(address, replace(self._settings, through=through))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,8 +1,8 @@
 """The thin shell around one member of the metadata quorum: timers, peers and the flushing thread drive `Raft`.
 
-Every input (a request, an answer, a timer, a flush that is done) is handed to `Raft` at once and followed by a turn: what
-is to be sent goes out, what is not durable is flushed off the loop, one flush at a time, parked requests are answered,
-and whoever watches looks for what has changed. Many inputs may share a turn.
+Every input (a request, an answer, a timer, a flush that is done) is handed to `Raft` at once and followed by a turn:
+what is to be sent goes out, what is not durable is flushed off the loop, one flush at a time, parked requests are
+answered, and whoever watches looks for what has changed. Many inputs may share a turn.
 """
 
 import asyncio

@@ -13,6 +13,7 @@ from typing import Final
 from tidelog.broker.connection import Connection
 from tidelog.broker.dispatch import Dispatch
 from tidelog.broker.limits import ConnectionLimits
+from tidelog.broker.links import Links
 from tidelog.broker.network import Network
 
 logger = logging.getLogger("tidelog.network")
@@ -51,9 +52,11 @@ class ListenError(Exception):
 class Server:
     """All listeners of a node, and their connections."""
 
-    def __init__(self, limits: ConnectionLimits, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self, limits: ConnectionLimits, *, loop: asyncio.AbstractEventLoop | None = None, links: Links | None = None
+    ) -> None:
         self._loop = loop or asyncio.get_running_loop()
-        self.network = Network(self._loop, limits)
+        self.network = Network(self._loop, limits, links)
         self._servers: list[asyncio.Server] = []
         self._listeners: dict[str, Listener] = {}
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -42,6 +43,8 @@ class ConnectionSettings:
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT
+    # What stands between the connection and its transport; nothing, unless faults are injected there.
+    through: "Callable[[asyncio.BaseTransport, Connection], asyncio.Transport] | None" = None
 
 
 @dataclass(slots=True)
@@ -178,9 +181,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's is none by its class.
-        self._transport = cast(asyncio.Transport, transport)
+        through = self._settings.through
+        self._transport = cast(asyncio.Transport, transport) if through is None else through(transport, self)
         if self._lost is not None:
-            transport.abort()
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer()
