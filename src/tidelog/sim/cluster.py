@@ -166,9 +166,14 @@ class SimCluster:
             await asyncio.sleep(every_s)
 
     def close(self) -> None:
-        """Kills what still runs and lets go of it all."""
+        """Kills what still runs, cancels what the world still waits for, and lets go of it all."""
         for node in self.nodes.values():
             node.machine.close()
+        left = sorted(asyncio.all_tasks(self.loop), key=lambda task: task.get_name())
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self.loop.close()
 
     def __enter__(self) -> "SimCluster":

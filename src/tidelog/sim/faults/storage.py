@@ -4,6 +4,7 @@ import errno
 import random
 from typing import Final
 
+from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.sim.disk_faults import Trap
 from tidelog.sim.faults.field import Applied, Field
 from tidelog.sim.faults.plan import FaultKind
@@ -80,6 +81,9 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
     may_lose = field.budget.may_lose(node_id, field.look())
     names = (*HARMLESS, LEADER_EPOCH_CHECKPOINT) if may_lose else HARMLESS
     files = [path for directory in _log_dirs(field, node_id) for name in names for path in disk.files(directory, name)]
+    if node_id not in field.voters():
+        # An observer's vote counts nowhere; a voter must never forget its own.
+        files += disk.files(field.cluster.nodes[node_id].config.metadata_log_dir, QUORUM_STATE)
     if not files:
         return field.down(node_id, rng.uniform(*DOWN_S))
     path = rng.choice(files)
