@@ -204,7 +204,7 @@ class PollSkip(Check):
     statement = "a consumer leaves out no offset that has a record"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
-        for who, reads in _readers(evidence):
+        for who, reads in evidence.readers():
             for run in reads.runs():
                 if run.offset > run.expected and _any_record(evidence, run.expected, run.offset):
                     yield self._found(
@@ -221,7 +221,7 @@ class NonmonotonicPoll(Check):
     statement = "a consumer's offsets only grow"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
-        for who, reads in _readers(evidence):
+        for who, reads in evidence.readers():
             for run in reads.runs():
                 if run.offset < run.expected:
                     yield self._found(
@@ -287,7 +287,7 @@ class DenseOffsets(Check):
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         expected = 0
-        for run in evidence.runs:
+        for run in sorted(evidence.log.runs(), key=lambda run: run.offset):
             if run.offset > expected:
                 detail = f"no record at offsets {expected} to {run.offset - 1}"
                 yield self._found(evidence, detail, offsets=(expected, run.offset))
@@ -336,12 +336,6 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     DenseOffsets,
     Liveness,
 )
-
-
-def _readers(evidence: Evidence) -> Iterator[tuple[str, Reads]]:
-    for reader, reads in evidence.reads.items():
-        yield f"reader {reader}", reads
-    yield "the final read", evidence.log
 
 
 def _any_record(evidence: Evidence, first: int, last: int) -> bool:

@@ -35,7 +35,8 @@ class Evidence:
             reads=Reads(partition), incomplete="the log was not read"
         )
         self.log = self.final.reads
-        self.runs: list[Run] = sorted(self.log.runs(), key=lambda run: run.offset)
+        # In order of offsets, each offset once: what the log says more than once is compared like any other reading.
+        self.runs = _disjoint(self.log.runs())
         self._run_offsets = [run.offset for run in self.runs]
         # Where each value lies in the end, by producer and sequence number; its first place if it has several.
         self.places: dict[int, array[int]] = {
@@ -46,6 +47,12 @@ class Evidence:
         self.unsent: list[tuple[int, int]] = []
         self._place_values()
         self.strays: list[Stray] = [*self._stray_reads(), *self._stray_acknowledgements()]
+
+    def readers(self) -> Iterator[tuple[str, Reads]]:
+        """Everybody who read, the final read last."""
+        for reader, reads in self.reads.items():
+            yield f"reader {reader}", reads
+        yield "the final read", self.log
 
     def value_at(self, offset: int) -> int | None:
         """The value the log has at `offset` in the end."""
@@ -83,14 +90,14 @@ class Evidence:
                     self.repeated.append((code, offset))
 
     def _stray_reads(self) -> Iterator[Stray]:
-        for reader, reads in self.reads.items():
+        for who, reads in self.readers():
             for run in reads.runs():
                 if self._holds(reads, run):
                     continue
                 for index in range(run.first, run.last):
                     offset, code = run.offset + index - run.first, reads.values[index]
                     if self.value_at(offset) != code:
-                        yield Stray(offset, code, reads.time_ms(index), f"reader {reader}", was_read=True)
+                        yield Stray(offset, code, reads.time_ms(index), who, was_read=True)
 
     def _holds(self, reads: Reads, run: Run) -> bool:
         """Whether the log has the whole run in one piece: the way it should be, compared at the speed of memory."""
@@ -112,3 +119,14 @@ class Evidence:
                         yield Stray(
                             offset, code, sends.times_ms[sequence], f"producer {producer} was told", was_read=False
                         )
+
+
+def _disjoint(runs: Iterator[Run]) -> list[Run]:
+    kept: list[Run] = []
+    end = 0
+    for run in sorted(runs, key=lambda run: run.offset):
+        overlap = max(0, end - run.offset)
+        if overlap < run.last - run.first:
+            kept.append(Run(run.first + overlap, run.last, run.offset + overlap, run.expected))
+            end = run.end
+    return kept

@@ -1,6 +1,6 @@
 """librdkafka, through confluent-kafka: an extra, since only this command and the tests need it."""
 
-from collections.abc import Callable
+import logging
 from typing import Any, Final
 
 from tidelog.verify.workload import VerifyError, Workload
@@ -14,8 +14,10 @@ NOT_ENOUGH_REPLICAS: Final = 19
 REFUSALS: Final = frozenset({MESSAGE_TOO_LARGE, INVALID_RECORD})
 REFUSALS_OF_ONE_TRY: Final = REFUSALS | {NOT_ENOUGH_REPLICAS}
 
-# Only what is worth ending the process for: brokers that come and go are our doing, and counted.
-_LOG_LEVEL: Final = 2
+# What librdkafka would print: brokers that come and go are our doing, and what matters reaches us as errors.
+_LOGGER: Final = logging.getLogger("tidelog.verify.librdkafka")
+_LOGGER.addHandler(logging.NullHandler())
+_LOGGER.propagate = False
 _MESSAGE_TIMEOUT_MS: Final = 120_000
 
 
@@ -28,9 +30,9 @@ def load() -> Any:
     return confluent_kafka
 
 
-def producer_config(workload: Workload, on_error: Callable[[Any], None]) -> dict[str, Any]:
+def producer_config(workload: Workload) -> dict[str, Any]:
     return {
-        **_common(workload, on_error),
+        **_common(workload),
         "acks": workload.acks,
         "enable.idempotence": workload.idempotent,
         "batch.size": workload.batch_bytes,
@@ -43,15 +45,15 @@ def producer_config(workload: Workload, on_error: Callable[[Any], None]) -> dict
     }
 
 
-def probe_config(workload: Workload, on_error: Callable[[Any], None]) -> dict[str, Any]:
+def probe_config(workload: Workload) -> dict[str, Any]:
     """A producer that tries once, so that a refusal is one."""
-    config = producer_config(workload, on_error)
+    config = producer_config(workload)
     return {**config, "enable.idempotence": False, "retries": 0, "message.timeout.ms": 20_000}
 
 
-def consumer_config(workload: Workload, on_error: Callable[[Any], None]) -> dict[str, Any]:
+def consumer_config(workload: Workload) -> dict[str, Any]:
     return {
-        **_common(workload, on_error),
+        **_common(workload),
         # librdkafka wants a name even where no group is joined.
         "group.id": f"{workload.topic}-unused",
         "enable.auto.commit": False,
@@ -64,11 +66,10 @@ def consumer_config(workload: Workload, on_error: Callable[[Any], None]) -> dict
     }
 
 
-def _common(workload: Workload, on_error: Callable[[Any], None]) -> dict[str, Any]:
+def _common(workload: Workload) -> dict[str, Any]:
     return {
         "bootstrap.servers": workload.bootstrap,
-        "error_cb": on_error,
-        "log_level": _LOG_LEVEL,
+        "logger": _LOGGER,
         "reconnect.backoff.max.ms": 500,
         # A leader that is cut off goes on answering clients; they look elsewhere as soon as they ask.
         "topic.metadata.refresh.interval.ms": 1_000,

@@ -14,9 +14,8 @@ _BURST: Final = 500
 _IDLE_POLL_S: Final = 0.005
 _BUSY_POLL_S: Final = 0.05
 _FLUSH_STEP_S: Final = 0.5
+_FATAL_POLLS: Final = 20
 _PROBE_EVERY_S: Final = 0.5
-
-OnError = Callable[[Any], None]
 
 
 class Worker:
@@ -46,7 +45,8 @@ class Sender(Worker):
 
     def __init__(
         self,
-        make: Callable[[OnError], Any],
+        make: Callable[[], Any],
+        fatal: type[Exception],
         topic: str,
         sends: Mapping[int, Sends],
         now_ms: Callable[[], int],
@@ -64,12 +64,16 @@ class Sender(Worker):
         self._flush_s = flush_s
         self._in_flight = 0
         self._producer: Any = None
-        self._is_fatal = False
+        self._fatal = fatal
 
     def work(self) -> None:
-        self._producer = self._make(self._on_error)
-        self.send_all()
-        self.flush()
+        self._producer = self._make()
+        try:
+            self.send_all()
+            self.flush()
+        finally:
+            # Its last reference: a handle that lived on would ask for its topic, and so create it again.
+            self._producer = None
 
     def send_all(self) -> None:
         raise NotImplementedError
@@ -85,26 +89,34 @@ class Sender(Worker):
                 return
             except BufferError:
                 self.poll(_BUSY_POLL_S)
+            except self._fatal as error:
+                self._reopen(error)
+
+    def poll(self, seconds: float) -> None:
+        """Lets delivery reports in."""
+        try:
+            self._producer.poll(seconds)
+        except self._fatal as error:
+            self._reopen(error)
 
     def flush(self) -> None:
         """Waits for the last answers; what has none when the time is over stays unanswered in the history."""
         deadline = self._now_ms() + int(self._flush_s * 1000)
-        while self._producer.flush(_FLUSH_STEP_S) and self._now_ms() < deadline and not self.abandoned.is_set():
-            continue
+        while self._in_flight and self._now_ms() < deadline and not self.abandoned.is_set():
+            self.poll(_FLUSH_STEP_S)
 
-    def poll(self, seconds: float) -> None:
-        """Lets delivery reports in. After a fatal error, which fails all that is queued, goes on under a new handle."""
-        self._producer.poll(seconds)
-        if self._is_fatal:
-            self._producer.flush(_FLUSH_STEP_S)
-            self._is_fatal = False
-            self._producer = self._make(self._on_error)
-
-    def _on_error(self, error: Any) -> None:
-        if error.fatal():
-            self._is_fatal = True
-            self.fatal_errors += 1
-            self.last_fatal_error = str(error)
+    def _reopen(self, error: Exception) -> None:
+        """After a fatal error librdkafka fails all it holds and takes no more; a new handle is a new producer id."""
+        self.fatal_errors += 1
+        self.last_fatal_error = str(error)
+        # The reports of what it held come from the old handle.
+        for _ in range(_FATAL_POLLS):
+            if self._in_flight:
+                try:
+                    self._producer.poll(_FLUSH_STEP_S)
+                except self._fatal as again:
+                    self.last_fatal_error = str(again)
+        self._producer = self._make()
 
     def _delivered(self, error: Any, message: Any) -> None:
         self._in_flight -= 1
@@ -122,7 +134,8 @@ class LoadProducer(Sender):
 
     def __init__(
         self,
-        make: Callable[[OnError], Any],
+        make: Callable[[], Any],
+        fatal: type[Exception],
         topic: str,
         sends: Mapping[int, Sends],
         now_ms: Callable[[], int],
@@ -132,7 +145,7 @@ class LoadProducer(Sender):
         record_bytes: int,
         max_records: int,
     ) -> None:
-        super().__init__(make, topic, sends, now_ms, flush_s)
+        super().__init__(make, fatal, topic, sends, now_ms, flush_s)
         self._rate = rate
         self._record_bytes = record_bytes
         self._max_records = max_records
@@ -162,7 +175,8 @@ class Probe(Sender):
 
     def __init__(
         self,
-        make: Callable[[OnError], Any],
+        make: Callable[[], Any],
+        fatal: type[Exception],
         topic: str,
         sends: Mapping[int, Sends],
         now_ms: Callable[[], int],
@@ -171,7 +185,7 @@ class Probe(Sender):
         record_bytes: int,
         too_large_bytes: int,
     ) -> None:
-        super().__init__(make, topic, sends, now_ms, flush_s)
+        super().__init__(make, fatal, topic, sends, now_ms, flush_s)
         self._sizes = (record_bytes, too_large_bytes)
 
     def send_all(self) -> None:

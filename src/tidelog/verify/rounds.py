@@ -3,18 +3,26 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.verify.faults import KINDS, Fault, FaultPort, Target
 from tidelog.verify.history import FaultEvent
-from tidelog.verify.watch import Watch
+from tidelog.verify.watch import View
 from tidelog.verify.workload import FaultPlan, VerifyError
 
 WHOLE_TIMEOUT_S: Final = 90.0
 # Between rounds the load runs undisturbed for a moment, so that every round has something to lose.
 _CALM_S: Final = 0.5
 _USAGE: Final = 2
+
+
+class Watcher(Protocol):
+    """What the rounds want to see of the cluster."""
+
+    async def next_view(self) -> View: ...
+    async def wait_whole(self, timeout_s: float) -> str | None: ...
+    async def controller(self) -> int: ...
 
 
 class FaultDriver:
@@ -32,7 +40,7 @@ class FaultDriver:
             if KINDS[kind].needs_nodes > len(self._nodes):
                 raise VerifyError(f"{kind} needs {KINDS[kind].needs_nodes} nodes, this cluster has {len(self._nodes)}")
 
-    async def run(self, watch: Watch, now_ms: Callable[[], int], until_ms: int) -> None:
+    async def run(self, watch: Watcher, now_ms: Callable[[], int], until_ms: int) -> None:
         """Rounds until the time is over or all are played; one that has begun is finished."""
         for number, kind in enumerate(_shuffled(self._plan.kinds, self._rng)):
             await asyncio.sleep(_CALM_S)
@@ -40,7 +48,7 @@ class FaultDriver:
                 return
             await self._round(KINDS[kind](), watch, now_ms)
 
-    async def _round(self, fault: Fault, watch: Watch, now_ms: Callable[[], int]) -> None:
+    async def _round(self, fault: Fault, watch: Watcher, now_ms: Callable[[], int]) -> None:
         target = Target(
             nodes=self._nodes,
             view=await watch.next_view(),
@@ -52,12 +60,16 @@ class FaultDriver:
         began_ms = now_ms()
         self.under_way = f"{fault.name} of node {node}"
         try:
-            await asyncio.to_thread(fault.strike, self._port, node, target)
+            strike = asyncio.ensure_future(asyncio.to_thread(fault.strike, self._port, node, target))
             try:
+                await asyncio.shield(strike)
                 await asyncio.sleep(hold_s)
             finally:
-                # Also when the run is interrupted: nobody wants a cluster back with a node missing.
-                await asyncio.shield(asyncio.to_thread(fault.undo, self._port, node))
+                # Also when the run is interrupted, be it in the middle of the strike: nobody wants a cluster back
+                # with a node missing.
+                await asyncio.wait([strike])
+                if strike.exception() is None:
+                    await asyncio.shield(asyncio.to_thread(fault.undo, self._port, node))
         except ClusterError as error:
             if error.status == _USAGE:
                 raise

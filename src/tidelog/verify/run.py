@@ -231,7 +231,8 @@ class _Session:
     def _producer(self, number: int) -> LoadProducer:
         workload = self._plan.workload
         return LoadProducer(
-            lambda on_error: self._kafka.Producer(producer_config(workload, on_error)),
+            lambda: self._kafka.Producer(producer_config(workload)),
+            self._kafka.KafkaException,
             workload.topic,
             self._sends(number, idempotent=workload.idempotent),
             self._now_ms,
@@ -244,7 +245,8 @@ class _Session:
     def _probe(self, number: int) -> Probe:
         workload = self._plan.workload
         return Probe(
-            lambda on_error: self._kafka.Producer(probe_config(workload, on_error)),
+            lambda: self._kafka.Producer(probe_config(workload)),
+            self._kafka.KafkaException,
             workload.topic,
             self._sends(number, idempotent=False),
             self._now_ms,
@@ -260,5 +262,4 @@ class _Session:
         return Reader(self._make_consumer, self._kafka.TopicPartition, topic, reads, self._now_ms)
 
     def _make_consumer(self) -> Any:
-        # Errors that matter to a reader come with its polls; this hook also hears of every connection that breaks.
-        return self._kafka.Consumer(consumer_config(self._plan.workload, lambda _error: None))
+        return self._kafka.Consumer(consumer_config(self._plan.workload))
