@@ -184,24 +184,33 @@ class Fetcher:
     ) -> Outcome:
         """Applies an answer, partition by partition. An answer to a request that was given up is not looked at."""
         outcome = Outcome()
-        if request is not self.in_flight:
-            return outcome
-        self.in_flight = None
-        self.failures = 0
-        if isinstance(response, ListOffsetsResponse):
-            assert isinstance(request, ListOffsetsRequest), request
-            for followed, error in fetcher_offsets.on_response(
-                self._followed, self.leader_id, request, response, outcome, now_ms
-            ):
-                self._back_off(followed, error, outcome, now_s)
-            return outcome
+        if request is self.in_flight:
+            self.failures = 0
+            if isinstance(response, ListOffsetsResponse):
+                assert isinstance(request, ListOffsetsRequest), request
+                self._on_offsets(request, response, outcome, now_s, now_ms)
+            else:
+                self._on_fetched(response, outcome, now_s, now_ms)
+            # Last: should anything above break, the request has failed (`on_failure`).
+            self.in_flight = None
+        return outcome
+
+    def _on_offsets(
+        self, request: ListOffsetsRequest, response: ListOffsetsResponse, outcome: Outcome, now_s: float, now_ms: int
+    ) -> None:
+        for followed, error in fetcher_offsets.on_response(
+            self._followed, self.leader_id, request, response, outcome, now_ms
+        ):
+            self._back_off(followed, error, outcome, now_s)
+
+    def _on_fetched(self, response: FetchResponse, outcome: Outcome, now_s: float, now_ms: int) -> None:
         problem = self._session.accept(response)
         if problem is not None:
-            outcome.problems.append(problem)
+            outcome.problems.append(f"leader {self.leader_id}: {problem}")
             if response.error_code not in _SESSION_GONE:
                 self.failures = 1
                 self.ready_at_s = now_s + self.config.backoff_s(self.failures)
-            return outcome
+            return
         by_id = {
             TopicIdPartition(followed.partition.topic_id, topic_partition.partition): followed
             for topic_partition, followed in self._followed.items()
@@ -210,7 +219,6 @@ class Fetcher:
             for data in topic.partitions:
                 key = TopicIdPartition(topic.topic_id, data.partition_index)
                 self._on_answer(by_id.get(key), self._session.asked(key), data, outcome, now_s, now_ms)
-        return outcome
 
     def _on_answer(
         self,

@@ -1,0 +1,232 @@
+"""The tasks that fetch: one per leader, woken by what happens, gone with their partitions."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.broker.virtual_node import PROPERTIES, VirtualClock, on_virtual_time
+from tests.unit.replication.replica_kit import (
+    TP,
+    ToyLeader,
+    contents,
+    follow,
+    follower_of,
+    new_disk,
+    open_log,
+    write,
+)
+
+from tidelog.broker.replica_fetchers import HURRY_S, LANE, ReplicaFetchers, replication_address
+from tidelog.client.addresses import Address
+from tidelog.client.errors import ConnectionFailed, ConnectionRefused
+from tidelog.core.config.node import NodeConfig
+from tidelog.core.event import Event
+from tidelog.core.events import LogTruncated
+from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
+from tidelog.metadata.image import EMPTY_IMAGE, BrokerRegistration, EndpointInfo
+from tidelog.storage.log import Log
+from tidelog.wire.messages.fetch import FetchRequest
+
+OTHER = TopicPartition("orders", 1)
+ONE, THREE = BrokerId(1), BrokerId(3)
+
+
+class ToyPeers:
+    """Leaders that hold a fetch until there is news, or `max_wait_ms` are over."""
+
+    def __init__(self, leaders: dict[int, ToyLeader]) -> None:
+        self.leaders = leaders
+        self.news = asyncio.Event()
+        self.asked: list[tuple[int, Any]] = []
+        self.dropped: list[int] = []
+        self.refuses: set[int] = set()
+        self._held: dict[int, asyncio.Future[None]] = {}
+
+    async def request(
+        self, node: int, request: Any, *, lane: str = "", version: int | None = None, timeout_s: float
+    ) -> Any:
+        assert lane == LANE
+        self.asked.append((node, request))
+        if node in self.refuses:
+            raise ConnectionRefused(f"nobody listens at {node}")
+        leader = self.leaders[node]
+        response = leader.answer(request)
+        if isinstance(request, FetchRequest) and not any(
+            data.records or data.error_code or data.diverging_epoch.epoch >= 0
+            for topic in response.responses  # type: ignore[union-attr]
+            for data in topic.partitions
+        ):
+            await self._hold(node, request.max_wait_ms / 1000)
+            # An empty incremental request reads the session again.
+            response = leader.fetch(FetchRequest(session_epoch=1))
+        return response
+
+    async def _hold(self, node: int, wait_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        assert node not in self._held, "a second fetch while one is under way"
+        held = self._held[node] = loop.create_future()
+        timer = loop.call_later(wait_s, held.set_result, None)
+        try:
+            await held
+        finally:
+            timer.cancel()
+            del self._held[node]
+
+    def wake(self, node: int) -> None:
+        self._held[node].set_result(None)
+
+    def drop(self, node: int) -> None:
+        self.dropped.append(node)
+        held = self._held.get(node)
+        if held is not None and not held.done():
+            held.set_exception(ConnectionFailed("the connection was given up"))
+
+
+class World:
+    def __init__(self, *leaders: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.logs = {
+            leader: {tp: open_log(new_disk(), tp) for tp in (TP, OTHER)} for leader in (leaders or (int(ONE),))
+        }
+        self.peers = ToyPeers({leader: ToyLeader(logs, 0) for leader, logs in self.logs.items()})
+        self.events: list[Event] = []
+        config, _ = NodeConfig.parse(PROPERTIES | {"node.id": "2", "controller.quorum.voters": "2@127.0.0.1:9093"})
+        self.fetchers = ReplicaFetchers(
+            loop,
+            self.peers,
+            config,
+            broker_epoch=lambda: 11,
+            wall_clock=VirtualClock(loop),
+            on_event=self.events.append,
+        )
+        self.followers = {tp: follower_of(open_log(new_disk(), tp), 0) for tp in (TP, OTHER)}
+
+    def assign(self, tp: TopicPartition = TP, leader: BrokerId = ONE, epoch: int = 0) -> None:
+        follow(self.followers[tp], epoch, leader)
+        self.fetchers.assign(tp, self.followers[tp], leader, LeaderEpoch(epoch))
+
+    def log(self, tp: TopicPartition = TP) -> Log:
+        return self.followers[tp].log
+
+    def leader_log(self, tp: TopicPartition = TP, leader: int = ONE) -> Log:
+        return self.logs[leader][tp]
+
+
+def test_a_follower_fetches_what_comes_and_waits_in_the_leaders_hands() -> None:
+    async def story() -> None:
+        world = World()
+        write(world.leader_log(), [(0, 3)])
+        world.assign()
+        await asyncio.sleep(0.1)
+        assert contents(world.log()) == contents(world.leader_log())
+        asked = len(world.peers.asked)
+        await asyncio.sleep(0.2)
+        assert len(world.peers.asked) == asked
+        write(world.leader_log(), [(0, 1)])
+        world.peers.wake(ONE)
+        await asyncio.sleep(0.001)
+        assert world.log().log_end_offset == 4
+        await world.fetchers.close()
+        assert world.peers.dropped == [ONE]
+
+    on_virtual_time(story)
+
+
+def test_what_is_assigned_meanwhile_does_not_wait_for_the_held_fetch() -> None:
+    async def story() -> None:
+        world = World()
+        write(world.leader_log(OTHER), [(0, 2)])
+        world.assign()
+        await asyncio.sleep(0.1)
+        world.assign(OTHER)
+        await asyncio.sleep(HURRY_S + 0.01)
+        assert world.log(OTHER).log_end_offset == 2
+        assert world.peers.dropped == [ONE]
+        # A new session, since nobody knows how far the old one got.
+        full = [
+            request
+            for _, request in world.peers.asked
+            if isinstance(request, FetchRequest) and request.session_epoch == 0
+        ]
+        assert [len(request.topics[0].partitions) for request in full] == [1, 2]
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
+def test_a_leader_that_cannot_be_reached_is_asked_again_less_and_less_often() -> None:
+    async def story() -> None:
+        world = World()
+        world.peers.refuses.add(ONE)
+        world.assign()
+        await asyncio.sleep(10.0)
+        assert 10 <= len(world.peers.asked) <= 16
+        world.peers.refuses.clear()
+        write(world.leader_log(), [(0, 1)])
+        await asyncio.sleep(1.01)
+        assert world.log().log_end_offset == 1
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
+def test_a_partition_moves_to_another_leader_and_the_first_task_ends() -> None:
+    async def story() -> None:
+        world = World(ONE, THREE)
+        write(world.leader_log(), [(0, 3)])
+        world.assign()
+        await asyncio.sleep(0.1)
+        write(world.leader_log(leader=THREE), [(0, 2), (1, 2)])
+        world.peers.leaders[THREE].epoch = 1
+        before = asyncio.all_tasks()
+        world.assign(leader=THREE, epoch=1)
+        await asyncio.sleep(0.1)
+        assert contents(world.log()) != contents(world.leader_log())
+        assert world.log().log_end_offset == 4
+        assert [type(event) for event in world.events] == [LogTruncated]
+        assert len(asyncio.all_tasks()) == len(before)
+        world.fetchers.remove(TP)
+        world.fetchers.remove(TP)
+        await asyncio.sleep(0.001)
+        assert len(asyncio.all_tasks()) == 1
+        await world.fetchers.close()
+        world.assign()
+        await asyncio.sleep(0.001)
+        assert len(asyncio.all_tasks()) == 1
+
+    on_virtual_time(story)
+
+
+def test_an_answer_that_breaks_the_fetcher_is_logged_and_fetching_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        world = World()
+        write(world.leader_log(), [(0, 1)])
+
+        def fail(*args: object, **kwargs: object) -> None:
+            raise ZeroDivisionError
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tidelog.replication.following.append_as_follower", fail)
+            world.assign()
+            await asyncio.sleep(0.01)
+        assert "is tried again" in caplog.text
+        await asyncio.sleep(0.1)
+        assert world.log().log_end_offset == 1
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
+def test_the_address_is_the_leaders_inter_broker_endpoint() -> None:
+    registered = BrokerRegistration(
+        broker_id=1,
+        epoch=5,
+        incarnation_id=UUID(int=9),
+        listeners=(EndpointInfo("CLIENTS", "a", 1), EndpointInfo("BETWEEN", "b", 2)),
+    )
+    image = replace(EMPTY_IMAGE, brokers={1: registered})
+    assert replication_address(image, 1, "BETWEEN") == Address("b", 2)
+    assert replication_address(image, 1, "OTHER") is None
+    assert replication_address(image, 2, "BETWEEN") is None
