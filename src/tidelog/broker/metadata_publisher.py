@@ -149,6 +149,8 @@ class MetadataPublisher:
         if self._snapshotting or self._loader.in_transaction or self.next_offset < self._quorum.raft.high_watermark:
             return
         if self._quorum.raft.is_snapshot_due(self._last_snapshot_ms, self._wall_clock.now_ms()):
+            # From now on and not from when its task begins: there may be a turn in between, and two would share a file.
+            self._snapshotting = True
             self._quorum.run(self._snapshot())
 
     async def _snapshot(self) -> None:
