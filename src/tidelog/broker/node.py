@@ -86,8 +86,9 @@ class Node:
 
     @property
     def listeners(self) -> list[str]:
-        """What is bound, as ``NAME://host:port``."""
-        return [] if self._server is None else [str(listener) for listener in self._server.listeners.values()]
+        """What is bound, as ``NAME://host:port``, in the order of the config."""
+        bound = {} if self._server is None else self._server.listeners
+        return [str(bound[at.listener_name]) for at in self.config.listeners if at.listener_name in bound]
 
     def port(self, listener_name: str) -> int:
         assert self._server is not None
@@ -128,7 +129,8 @@ class Node:
         if config.is_broker:
             await self._start_broker(control, metas)
         roles = " and ".join(config.process_roles)
-        log.info("node %d of cluster %s (%s) serves %s", config.node_id, meta.cluster_id, roles, self.listeners)
+        bound = ", ".join(self.listeners)
+        log.info("node %d of cluster %s (%s) serves %s", config.node_id, meta.cluster_id, roles, bound)
 
     def _take_directories(self) -> None:
         """Nobody else may write there; a broker's logs hold their directories' locks."""
