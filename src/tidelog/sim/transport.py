@@ -157,10 +157,10 @@ class MemoryTransport(asyncio.Transport):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._eof_sent:
-            raise RuntimeError("cannot write after the end of file")
         if self._closing or not len(data):
             return
+        if self._eof_sent:
+            raise RuntimeError("cannot write after the end of file")
         # Copied now: the writer may reuse its buffer.
         self._send(memoryview(bytes(data)))
         if not self._writing_paused and self.get_write_buffer_size() > self._high and not self._closing:
@@ -269,7 +269,6 @@ class MemoryTransport(asyncio.Transport):
         self._closing = True
         self._forget_inbox()
         if not self._eof_sent:
-            self._eof_sent = True
             self._send(_Mark.END)
         if self._other._lost or self.get_write_buffer_size() <= SOCKET_BUFFER_BYTES:
             self._lose(None)

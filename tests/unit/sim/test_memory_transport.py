@@ -115,6 +115,17 @@ def test_closing_delivers_what_was_written_and_then_the_end() -> None:
     assert pair.client.lost == [None]
 
 
+def test_writing_after_closing_is_dropped_and_after_an_end_of_file_a_mistake() -> None:
+    pair = Pair()
+    pair.server_side.write_eof()
+    with pytest.raises(RuntimeError):
+        pair.server_side.write(b"more")
+    pair.client_side.close()
+    pair.client_side.write(b"nobody minds")
+    pair.settle()
+    assert pair.recorder.data == b""
+
+
 def test_half_close_leaves_the_other_direction_open() -> None:
     async def main() -> bytes:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
