@@ -12,8 +12,12 @@ from tidelog.broker.control_plane import ControlPlane
 from tidelog.broker.event_log import log_event
 from tidelog.broker.isr_shell import IsrShell
 from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
+from tidelog.broker.links import Links
 from tidelog.broker.maintenance import Maintenance
 from tidelog.broker.metadata_follower import MetadataFollower
+from tidelog.broker.peers import Peers
+from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
+from tidelog.client.connection import ConnectionSettings
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
@@ -39,6 +43,7 @@ class BrokerRole:
         offload: Offload,
         rng: random.Random,
         on_metadata_directory_lost: Callable[[DiskError], None],
+        links: Links | None = None,
     ) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self._config = config
@@ -63,6 +68,22 @@ class BrokerRole:
             offline_directories=self._offline_directories,
         )
         self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, log_event)
+        self._peers = Peers(
+            loop,
+            config.node_id,
+            address_of=lambda node: replication_address(self.broker.image, node, config.inter_broker_listener_name),
+            settings=ConnectionSettings(connect_timeout_s=config.replica_socket_timeout_ms / 1000),
+            links=links,
+        )
+        self._fetchers = ReplicaFetchers(
+            loop,
+            self._peers,
+            config,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            wall_clock=wall_clock,
+            on_event=log_event,
+        )
+        self.broker.replicas.fetchers = self._fetchers
         control.on_leader_change = self.lifecycle.heartbeat_soon
         self.follower.on_shutdown_elsewhere = self.lifecycle.heartbeat_soon
         logs.on_directory_offline = self._directory_failed
@@ -93,6 +114,7 @@ class BrokerRole:
     def apply_config(self, config: NodeConfig) -> None:
         """Dynamic configs of the broker."""
         self._config = config
+        self._fetchers.apply_config(config)
         if self._maintenance is not None:
             self._maintenance.apply_config(config)
         self._logs.apply_config(config)
@@ -103,6 +125,8 @@ class BrokerRole:
 
     async def stop(self) -> None:
         """No request is served any more. What it holds of the disk is for the caller to close."""
+        await self._fetchers.close()
+        await self._peers.close()
         await self._isr.stop()
         await self.lifecycle.stop()
         if self._maintenance is not None:

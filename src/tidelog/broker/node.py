@@ -174,6 +174,7 @@ class Node:
             offload=self._offload,
             rng=self._rng,
             on_metadata_directory_lost=self._on_fatal,
+            links=self._links,
         )
         role.follower.on_config = self._apply_config
         role.load()
