@@ -8,6 +8,7 @@ from typing import Final
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import NodeLayout
+from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.process import NodeProcess, describe_exit
 from tidelog.cluster.states import ALIVE, TRANSITIONS, NodeState, NodeStatus
 
@@ -23,7 +24,14 @@ class SupervisedNode:
     """All changes of state go through `_move`, which knows the legal ones."""
 
     def __init__(
-        self, layout: NodeLayout, command: Sequence[str], directory: Path, *, dies_with_us: bool, on_change: OnChange
+        self,
+        layout: NodeLayout,
+        command: Sequence[str],
+        directory: Path,
+        *,
+        dies_with_us: bool,
+        nursery: Nursery | None,
+        on_change: OnChange,
     ) -> None:
         self.layout = layout
         self.state = NodeState.STOPPED
@@ -31,6 +39,7 @@ class SupervisedNode:
         self._command = command
         self._directory = directory
         self._dies_with_us = dies_with_us
+        self._nursery = nursery
         self._on_change = on_change
         self._process: NodeProcess | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -64,15 +73,19 @@ class SupervisedNode:
         self._move(NodeState.STARTING)
         self.exit_status = None
         try:
-            self._process = await NodeProcess.spawn(
-                self._command, self._directory / "console.log", dies_with_us=self._dies_with_us
-            )
+            self._process = await self._spawn(self._directory / "console.log")
         except BaseException:
             self._process = None
             self._move(NodeState.CRASHED)
             raise
         (self._directory / "node.pid").write_text(f"{self._process.pid}\n")
         self._watcher = asyncio.create_task(self._watch(self._process), name=f"node-{self.id}")
+
+    async def _spawn(self, console: Path) -> NodeProcess:
+        if self._nursery is None:
+            return await NodeProcess.spawn(self._command, console, dies_with_us=self._dies_with_us)
+        arguments = self._command[len(BROKER) :]
+        return await NodeProcess.fork(self._nursery, arguments, console, f"tidelog-node-{self.id}")
 
     def mark_running(self) -> None:
         if self.state is NodeState.STARTING:

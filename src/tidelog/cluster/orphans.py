@@ -20,7 +20,7 @@ def living_nodes(directory: ClusterDir, layout: ClusterLayout) -> dict[int, int]
             # Never started, or ended while it wrote: if it lives after all, its lock refuses a second one.
             continue
         # A process id says little by itself: it may belong to somebody else by now.
-        if str(directory.properties(node.id)) in _command_line(pid):
+        if str(directory.properties(node.id)) in _command_line(pid) or _prints_to(pid, directory.console(node.id)):
             found[node.id] = pid
     return found
 
@@ -44,6 +44,14 @@ def terminate(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return  # gone already, as was wanted
+
+
+def _prints_to(pid: int, console: Path) -> bool:
+    """A node that was forked has the command line of whoever forked it; its output is its own."""
+    try:
+        return ON_LINUX and Path(f"/proc/{pid}/fd/1").readlink() == console
+    except OSError:
+        return False
 
 
 def _command_line(pid: int) -> str:

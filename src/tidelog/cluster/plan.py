@@ -1,10 +1,9 @@
 """From what was asked to a cluster that can be started: ports held, directories formatted, `cluster.json` written."""
 
 import asyncio
-import os
 import random
 import shutil
-import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,11 @@ from typing import Final
 from tidelog.cluster.directory_lock import DirectoryLock
 from tidelog.cluster.errors import BadRequest, ClusterError
 from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, roles_of, write_atomic
+from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.orphans import living_nodes
+from tidelog.cluster.platform import ON_LINUX
 from tidelog.cluster.ports import Reservations, loopback_hosts
+from tidelog.cluster.process import Handle, describe_exit, last_lines
 from tidelog.cluster.properties import check_settings, node_properties, render
 from tidelog.core.ids import random_uuid, uuid_to_text
 
@@ -33,14 +35,14 @@ FormatCommand = Callable[[Sequence[Path], str, Sequence[str]], list[str]]
 
 
 def node_command(properties: Path) -> list[str]:
-    return [sys.executable, "-m", "tidelog.broker", "--config", str(properties)]
+    return [*BROKER, "--config", str(properties)]
 
 
 def format_command(properties: Sequence[Path], cluster_id: str, controllers: Sequence[str]) -> list[str]:
-    # One process for all: it takes as long to start as to format a hundred nodes.
+    # One process for all: to start it takes longer than to format a hundred nodes.
     configs = [argument for path in properties for argument in ("--config", str(path))]
     voters = ["--cluster-id", cluster_id, "--initial-controllers", ",".join(controllers)]
-    return [sys.executable, "-m", "tidelog.broker", "format", *configs, *voters]
+    return [*BROKER, "format", *configs, *voters]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,11 @@ class ClusterRequest:
     dies_with_us: bool = True
     node_command: NodeCommand = node_command
     format_command: FormatCommand = format_command
+
+    @property
+    def by_nursery(self) -> bool:
+        """Whether one process may fork all nodes: they are our own, and the system can tie their lives together."""
+        return ON_LINUX and self.node_command is node_command and self.format_command is format_command
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +80,7 @@ class PreparedCluster:
         self.lock.release()
 
 
-async def prepare(request: ClusterRequest) -> PreparedCluster:
+async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> PreparedCluster:
     """Everything before the first node starts.
 
     Nothing is created when a port is in use or the request makes no sense.
@@ -96,7 +103,7 @@ async def prepare(request: ClusterRequest) -> PreparedCluster:
             raise ClusterError(f"cannot use {directory}: {error.strerror}") from error
         try:
             if existing is None:
-                await _make_directories(request, directory, layout, reservations.hosts, rng)
+                await _make_directories(request, directory, layout, reservations.hosts, rng, nursery)
             else:
                 _check_directories(directory, layout)
                 _write_properties(request, directory, layout, reservations.hosts)
@@ -213,6 +220,7 @@ async def _make_directories(
     layout: ClusterLayout,
     hosts: tuple[str, ...],
     rng: random.Random,
+    nursery: Nursery | None,
 ) -> None:
     for node in layout.nodes:
         if directory.node_dir(node.id).exists():
@@ -224,7 +232,7 @@ async def _make_directories(
         for node in layout.nodes:
             directory.node_dir(node.id).mkdir()
         _write_properties(request, directory, layout, hosts)
-        await _format(request, directory, layout, rng)
+        await _format(request, directory, layout, rng, nursery)
     except BaseException:
         # Ours, made a moment ago, and no node ever ran on them.
         for node in layout.nodes:
@@ -240,7 +248,13 @@ def _write_properties(
         write_atomic(directory.properties(node.id), render(properties))
 
 
-async def _format(request: ClusterRequest, directory: ClusterDir, layout: ClusterLayout, rng: random.Random) -> None:
+async def _format(
+    request: ClusterRequest,
+    directory: ClusterDir,
+    layout: ClusterLayout,
+    rng: random.Random,
+    nursery: Nursery | None,
+) -> None:
     # Directory ids are chosen here, since every controller's directory starts with the ids of all.
     controllers = [
         f"{node.id}@127.0.0.1:{node.controller_port}:{uuid_to_text(random_uuid(rng))}" for node in layout.controllers
@@ -248,15 +262,15 @@ async def _format(request: ClusterRequest, directory: ClusterDir, layout: Cluste
     command = request.format_command(
         [directory.properties(node.id) for node in layout.nodes], layout.cluster_id, controllers
     )
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=os.environ.copy(),
-    )
-    output, _ = await process.communicate()
-    if process.returncode != 0:
-        words = output.decode("utf-8", "replace").strip().splitlines()
-        reason = words[-1].strip() if words else f"exit status {process.returncode}"
-        raise ClusterError(f"formatting failed: {reason}", status=2 if process.returncode == 2 else 1)
+    with tempfile.NamedTemporaryFile(prefix="tidelog-format-") as said:
+        process: Handle
+        if nursery is not None:
+            process = await nursery.run(command[len(BROKER) :], output=Path(said.name), name="tidelog-format")
+        else:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=asyncio.subprocess.STDOUT
+            )
+        status = await process.wait()
+        words = last_lines(Path(said.name), 1)
+    if status != 0:
+        raise ClusterError(f"formatting failed: {words or describe_exit(status)}", status=2 if status == 2 else 1)

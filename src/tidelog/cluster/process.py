@@ -5,41 +5,65 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.platform import ON_LINUX
 
-_CHILD: Final = str(Path(__file__).with_name("child.py"))
+if TYPE_CHECKING:
+    from tidelog.cluster.nursery import Nursery
+
+CHILD: Final = str(Path(__file__).with_name("child.py"))
 MAX_CONSOLE_BYTES: Final = 1024 * 1024
 _TAIL_BYTES: Final = 8 * 1024
+
+
+class Handle(Protocol):
+    """A process that somebody reaps."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def send_signal(self, number: int, /) -> None: ...
+    async def wait(self) -> int: ...
 
 
 class NodeProcess:
     """A started process; its standard output and error go to a file that the next start moves aside."""
 
-    def __init__(self, process: asyncio.subprocess.Process, console: Path, lifeline: int | None) -> None:
+    def __init__(self, process: Handle, console: Path, lifeline: int | None = None) -> None:
         self._process = process
         self._console = console
         self._lifeline = lifeline
 
     @classmethod
     async def spawn(
-        cls, command: Sequence[str], console: Path, *, dies_with_us: bool, use_pipe: bool = not ON_LINUX
+        cls,
+        command: Sequence[str],
+        console: Path,
+        *,
+        dies_with_us: bool,
+        inherit: Mapping[str, int] | None = None,
+        use_pipe: bool = not ON_LINUX,
     ) -> "NodeProcess":
         """Starts `command` in a session of its own, so that ctrl-C in the terminal reaches the supervisor alone.
+
+        `inherit` names descriptors that it gets, by the options that tell it their numbers.
 
         The thread that calls this must live as long as the node may: the kernel's parent-death signal follows it.
         """
         _rotate(console)
+        inherit = inherit or {}
+        command = [*command, *(word for option, fd in inherit.items() for word in (option, str(fd)))]
         lifeline: int | None = None
         pipe: int = -1
         if dies_with_us:
             if use_pipe:
                 pipe, lifeline = os.pipe()
-            command = [sys.executable, "-I", "-S", _CHILD, str(os.getpid()), str(pipe), *command]
+            command = [sys.executable, "-I", "-S", CHILD, str(os.getpid()), str(pipe), *command]
         try:
             # Appending, so that `bound_console` may cut the file under the node's feet.
             with console.open("ab") as output:
@@ -49,7 +73,7 @@ class NodeProcess:
                     stdout=output,
                     stderr=asyncio.subprocess.STDOUT,
                     start_new_session=True,
-                    pass_fds=(pipe,) if pipe >= 0 else (),
+                    pass_fds=(*inherit.values(), *((pipe,) if pipe >= 0 else ())),
                 )
         except OSError as error:
             if lifeline is not None:
@@ -59,6 +83,20 @@ class NodeProcess:
             if pipe >= 0:
                 os.close(pipe)
         return cls(process, console, lifeline)
+
+    @classmethod
+    async def fork(
+        cls,
+        nursery: "Nursery",
+        arguments: Sequence[str],
+        console: Path,
+        name: str,
+        *,
+        inherit: Mapping[str, int] | None = None,
+    ) -> "NodeProcess":
+        """The same without a new interpreter: the nursery has imported the node already."""
+        _rotate(console)
+        return cls(await nursery.run(arguments, output=console, name=name, inherit=inherit), console)
 
     @property
     def pid(self) -> int:

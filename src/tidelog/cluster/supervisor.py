@@ -8,6 +8,7 @@ from typing import Final
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.node import STOP_TIMEOUT_S, SupervisedNode
+from tidelog.cluster.nursery import Nursery
 from tidelog.cluster.plan import ClusterRequest, PreparedCluster, prepare
 from tidelog.cluster.readiness import READY_TIMEOUT_S, Probe, probe_cluster, wait_ready
 from tidelog.cluster.states import NodeState, NodeStatus
@@ -39,12 +40,14 @@ class Supervisor:
         prepared: PreparedCluster,
         request: ClusterRequest,
         *,
+        nursery: Nursery | None = None,
         on_event: OnEvent = ignore_events,
         probe: Probe = probe_cluster,
     ) -> None:
         self.directory = prepared.directory
         self.layout = prepared.layout
         self._prepared = prepared
+        self._nursery = nursery
         self._on_event = on_event
         self._probe = probe
         self._nodes = {
@@ -53,6 +56,7 @@ class Supervisor:
                 request.node_command(self.directory.properties(node.id)),
                 self.directory.node_dir(node.id),
                 dies_with_us=request.dies_with_us,
+                nursery=nursery,
                 on_change=self._changed,
             )
             for node in self.layout.nodes
@@ -64,7 +68,18 @@ class Supervisor:
     async def create(
         cls, request: ClusterRequest, *, on_event: OnEvent = ignore_events, probe: Probe = probe_cluster
     ) -> "Supervisor":
-        return cls(await prepare(request), request, on_event=on_event, probe=probe)
+        nursery = Nursery(tied=request.dies_with_us) if request.by_nursery else None
+        if nursery is not None:
+            # It imports while we look for ports.
+            await nursery.start()
+        try:
+            prepared = await prepare(request, nursery)
+        except BaseException:
+            if nursery is not None:
+                nursery.kill()
+                await nursery.close()
+            raise
+        return cls(prepared, request, nursery=nursery, on_event=on_event, probe=probe)
 
     @property
     def bootstrap(self) -> str:
@@ -123,10 +138,12 @@ class Supervisor:
         """Stops what runs, all at once; returns the nodes that had to be killed."""
         alive = [node for node in self._nodes.values() if node.alive]
         clean = await asyncio.gather(*(node.stop(timeout_s) for node in alive))
+        await self._end_nursery()
         return [node.id for node, was_clean in zip(alive, clean, strict=True) if not was_clean]
 
     async def kill_all(self) -> None:
         await asyncio.gather(*(node.kill() for node in self._nodes.values() if node.alive))
+        await self._end_nursery()
 
     def close(self) -> None:
         """Lets go of ports and directory. No node may run any more."""
@@ -134,6 +151,11 @@ class Supervisor:
         for task in self._later:
             task.cancel()
         self._prepared.release()
+
+    async def _end_nursery(self) -> None:
+        """Nobody is left to look after; should a node be started again, so is the nursery."""
+        if self._nursery is not None:
+            await self._nursery.close()
 
     async def _until_ready(self, nodes: Sequence[SupervisedNode], timeout_s: float) -> None:
         def still_alive() -> None:
