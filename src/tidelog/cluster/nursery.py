@@ -141,7 +141,8 @@ class Nursery:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             self._heard(json.loads(line))
-        # It is gone, and those that are tied to it go now.
+        # It is gone, and those that are tied to it go now. Reaped first: whoever hears of them may start others.
+        await process.wait()
         for child in self._children.values():
             child.watch(-signal.SIGKILL)
         self._children.clear()
