@@ -4,7 +4,7 @@ Everything follows from the seed and the settings: the same twice, whatever mach
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,7 @@ from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.trace import Trace
+from tidelog.sim.writers import Writers
 
 PROPERTIES: Final = {
     # The metadata lies apart, so that a voter can lose its logs without losing its vote.
@@ -20,10 +21,9 @@ PROPERTIES: Final = {
     "metadata.log.dir": "/metadata",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
+    # Clocks jump by days, and a record that retention took is not lost.
+    "log.retention.ms": "-1",
 }
-
-# Works with the cluster until it is cancelled.
-Workload = Callable[[SimCluster, Trace], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,7 @@ class Settings:
     seconds: float = 30.0
     mean_gap_s: float = 1.0
     quiet_timeout_s: float = 120.0
+    writers: int = 2
     properties: dict[str, str] = field(default_factory=lambda: dict(PROPERTIES))
 
 
@@ -49,6 +50,7 @@ class Outcome:
     steps: int
     counts: dict[str, int]
     faults: int
+    acknowledged: int
     unhandled: list[str]
     plan: list[PlannedFault]
 
@@ -58,7 +60,6 @@ def run_seed(
     settings: Settings | None = None,
     *,
     plan: list[PlannedFault] | None = None,
-    workload: Workload | None = None,
     sink: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
     """Runs one seed, with the plan it draws or the one that is given."""
@@ -72,7 +73,8 @@ def run_seed(
     ) as cluster:
         trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
         injector = Injector(cluster, seed, plan, trace)
-        cluster.run(_story(cluster, injector, trace, workload, settings))
+        writers = Writers(cluster, trace, seed, count=settings.writers)
+        cluster.run(_story(cluster, injector, writers, trace, settings))
         return Outcome(
             seed=seed,
             digest=trace.digest(),
@@ -80,22 +82,22 @@ def run_seed(
             steps=cluster.loop.steps,
             counts=dict(trace.counts),
             faults=len(plan) - injector.skipped,
+            acknowledged=writers.ledger.batches,
             unhandled=cluster.unhandled(),
             plan=plan,
         )
 
 
-async def _story(
-    cluster: SimCluster, injector: Injector, trace: Trace, workload: Workload | None, settings: Settings
-) -> None:
+async def _story(cluster: SimCluster, injector: Injector, writers: Writers, trace: Trace, settings: Settings) -> None:
     await cluster.start_all()
     trace.record("started")
-    working = None
-    if workload is not None:
-        working = asyncio.ensure_future(workload(cluster, trace))
+    if settings.writers:
+        await writers.begin()
+    end = cluster.loop.time() + settings.seconds
     await injector.run()
-    await asyncio.sleep(max(0.0, settings.seconds - cluster.loop.time()))
+    await asyncio.sleep(max(0.0, end - cluster.loop.time()))
     await injector.quiet(settings.quiet_timeout_s)
-    if working is not None:
-        await working
+    if settings.writers:
+        await writers.stop()
+        await writers.check()
     trace.record("end_of_run")

@@ -1,0 +1,148 @@
+"""Clients that write while faults strike, and remember what was promised to them.
+
+The least a run must show whatever else is checked: after the faults every value acknowledged with acks=all is read
+back, once, where it was said to be.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.client.addresses import Address
+from tidelog.client.client import Client
+from tidelog.client.consumer import Consumer
+from tidelog.client.errors import ClientError
+from tidelog.client.producer import Producer
+from tidelog.client.topics import create_topic
+from tidelog.core.ids import TopicPartition
+from tidelog.sim.clock import START_MS
+from tidelog.sim.cluster import SimCluster
+from tidelog.sim.trace import Trace
+from tidelog.wire.errors import ApiError
+from tidelog.wire.records.plain import Record
+
+TOPIC: Final = "orders"
+DELIVERY_TIMEOUT_S: Final = 8.0
+CREATE_TIMEOUT_S: Final = 60.0
+
+
+class Broken(AssertionError):
+    """A promise that was not kept; the text says which."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was acknowledged: per partition, value to offset; and what may or may not be there."""
+
+    acknowledged: dict[int, dict[bytes, int]] = field(default_factory=dict)
+    unknown: dict[int, dict[bytes, None]] = field(default_factory=dict)
+
+    @property
+    def batches(self) -> int:
+        return sum(len(values) for values in self.acknowledged.values())
+
+    def compare(self, partition: int, found: dict[bytes, list[int]]) -> list[str]:
+        """What is wrong with what was read from the beginning of a partition."""
+        wrong = []
+        promised, perhaps = self.acknowledged.get(partition, {}), self.unknown.get(partition, {})
+        for value, offset in promised.items():
+            offsets = found.get(value, [])
+            if not offsets:
+                wrong.append(f"lost-write: {value!r} was acknowledged at {offset} of partition {partition}")
+            elif len(offsets) > 1:
+                wrong.append(f"duplicate: {value!r} stands at {offsets} of partition {partition}")
+            elif offset >= 0 and offsets[0] != offset:
+                wrong.append(f"inconsistent-offsets: {value!r} was acknowledged at {offset}, stands at {offsets[0]}")
+        wrong += [f"aborted-read: nobody wrote {value!r}" for value in found if value not in {*promised, *perhaps}]
+        return wrong
+
+
+class Writers:
+    """`count` idempotent producers with acks=all, each on its own connections, over all partitions of one topic."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        trace: Trace,
+        seed: int,
+        *,
+        count: int = 2,
+        partitions: int = 3,
+        mean_gap_s: float = 0.1,
+    ) -> None:
+        self.ledger: Final = Ledger()
+        self._cluster = cluster
+        self._trace = trace
+        self._seed = seed
+        self._count = count
+        self._partitions = partitions
+        self._mean_gap_s = mean_gap_s
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self) -> None:
+        async with self._client("setup") as client:
+            await create_topic(client, TOPIC, partitions=self._partitions)
+        loop = self._cluster.loop
+        self._tasks = [loop.create_task(self._write(number), name=f"writer {number}") for number in range(self._count)]
+
+    async def stop(self) -> None:
+        """No new batches; those under way are answered or given up."""
+        self._stopping = True
+        await asyncio.gather(*self._tasks)
+
+    async def check(self) -> None:
+        """Reads everything back. `Broken` says what is missing, doubled or made up."""
+        wrong: list[str] = []
+        async with self._client("reader") as client:
+            for partition in range(self._partitions):
+                wrong += self.ledger.compare(partition, await self._read(client, partition))
+        self._trace.record("checked", acknowledged=self.ledger.batches, wrong=len(wrong))
+        if wrong:
+            raise Broken("\n".join(wrong[:20]))
+
+    async def _write(self, number: int) -> None:
+        rng = random.Random(f"{self._seed} writer {number}")
+        async with self._client(f"client of writer {number}") as client:
+            producer = Producer(client, delivery_timeout_s=DELIVERY_TIMEOUT_S)
+            count = 0
+            while not self._stopping:
+                await asyncio.sleep(rng.expovariate(1 / self._mean_gap_s))
+                partition = rng.randrange(self._partitions)
+                value = b"%d-%d" % (number, count)
+                count += 1
+                await self._send(producer, partition, Record(timestamp=self._now_ms(), key=None, value=value))
+
+    async def _send(self, producer: Producer, partition: int, record: Record) -> None:
+        assert record.value is not None
+        value = bytes(record.value)
+        try:
+            offset = await producer.send(TOPIC, partition, [record])
+        except (ApiError, ClientError) as error:
+            self.ledger.unknown.setdefault(partition, {})[value] = None
+            self._trace.record("unknown", value=value.decode(), error=type(error).__name__)
+        else:
+            self.ledger.acknowledged.setdefault(partition, {})[value] = offset
+            self._trace.record("acknowledged", value=value.decode(), partition=partition, offset=offset)
+
+    async def _read(self, client: Client, partition: int) -> dict[bytes, list[int]]:
+        consumer = Consumer(client)
+        tp = TopicPartition(TOPIC, partition)
+        consumer.assign({tp: 0})
+        found: dict[bytes, list[int]] = {}
+        while True:
+            for consumed in await consumer.poll():
+                found.setdefault(bytes(consumed.record.value or b""), []).append(consumed.record.offset)
+            if consumer.positions[tp] >= consumer.high_watermarks.get(tp, 1 << 62):
+                return found
+
+    def _now_ms(self) -> int:
+        return START_MS + int(self._cluster.loop.time() * 1000)
+
+    def _client(self, name: str) -> Client:
+        return Client(
+            [Address(host, port) for host, port in self._cluster.bootstrap()],
+            retry_timeout_s=CREATE_TIMEOUT_S,
+            rng=random.Random(f"{self._seed} {name}"),
+        )
