@@ -171,11 +171,12 @@ class _Loader:
             if segment.base_offset not in doubted:
                 self._check_indexes(segment, names)
         if self.clean_shutdown:
+            self._complete_epochs(list(self.segments), log_start_offset)
             active = self.segments.active
             last = active.last_offset()
             self.log_end_offset = active.base_offset if last is None else last + 1
         else:
-            self._recover(unflushed)
+            self._recover(unflushed, log_start_offset)
         if self.log_end_offset < self.recovery_point:
             raise CorruptSegment(
                 f"{self.directory} ends at offset {self.log_end_offset}, but everything below its recovery point "
@@ -210,11 +211,40 @@ class _Loader:
             for sync in segment.index_syncs():
                 sync()
 
+    def _complete_epochs(self, trusted: list[Segment], log_start_offset: int) -> None:
+        """Reads the epochs from the batches if the checkpoint is gone, or older than these segments.
+
+        A leader that has forgotten where an epoch ended would take a follower's diverging records for its own (E2).
+        """
+        filled = [segment for segment in trusted if segment.size]
+        if not filled:
+            return
+        last = filled[-1].last_header()
+        problem = ""
+        if last is not None and last.partition_leader_epoch > self.epochs.latest_epoch:
+            problem = f"ended with epoch {self.epochs.latest_epoch}, the log with {last.partition_leader_epoch}"
+        elif self.epochs.entries:
+            known_from = self.epochs.entries[0].start_offset
+            if known_from > max(filled[0].base_offset, log_start_offset):
+                # Behind a hole that compaction left?
+                _, first = next(filled[0].headers())
+                if known_from > first.last_offset:
+                    problem = f"began at offset {known_from}, the log at {first.base_offset}"
+        if problem:
+            self.epochs.clear()
+            for segment in filled:
+                for _, header in segment.headers():
+                    if header.partition_leader_epoch > self.epochs.latest_epoch:
+                        self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self.notes.append(f"read the leader epochs from the batches: the checkpoint {problem}")
+
     # -- after an unclean end
 
-    def _recover(self, unflushed: list[Segment]) -> None:
-        self.epochs.truncate_from_end(unflushed[0].base_offset)
-        self._distrust_snapshots(unflushed[0].base_offset)
+    def _recover(self, unflushed: list[Segment], log_start_offset: int) -> None:
+        base = unflushed[0].base_offset
+        self.epochs.truncate_from_end(base)
+        self._complete_epochs([segment for segment in self.segments if segment.base_offset < base], log_start_offset)
+        self._distrust_snapshots(base)
         expected: int | None = None
         for number, segment in enumerate(unflushed):
             if expected is not None and segment.base_offset != expected:

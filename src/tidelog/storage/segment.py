@@ -332,12 +332,17 @@ class Segment:
                 header.base_offset, header.last_offset, header.size_in_bytes, header.max_timestamp, index_interval
             )
 
+    def last_header(self) -> BatchHeader | None:
+        """The header of the last batch, None if empty."""
+        found: BatchHeader | None = None
+        for _, header in self.headers(self.offset_index.last[1] if self.offset_index.last else 0):
+            found = header
+        return found
+
     def last_offset(self) -> int | None:
         """The offset of the last record, None if empty."""
-        found: int | None = None
-        for _, header in self.headers(self.offset_index.last[1] if self.offset_index.last else 0):
-            found = header.last_offset
-        return found
+        last = self.last_header()
+        return None if last is None else last.last_offset
 
     def syncs(self, *, active: bool) -> list[Callable[[], None]]:
         """The fsyncs that must succeed before the recovery point may pass this segment.
