@@ -20,7 +20,8 @@ _USAGE: Final = 2
 class Watcher(Protocol):
     """What the rounds want to see of the cluster."""
 
-    async def next_view(self) -> View: ...
+    @property
+    def view(self) -> View: ...
     async def wait_whole(self, timeout_s: float) -> str | None: ...
     async def controller(self) -> int: ...
 
@@ -49,9 +50,12 @@ class FaultDriver:
             await self._round(KINDS[kind](), watch, now_ms)
 
     async def _round(self, fault: Fault, watch: Watcher, now_ms: Callable[[], int]) -> None:
+        if (missing := await watch.wait_whole(WHOLE_TIMEOUT_S)) is not None:
+            self.broken = f"before {fault.name}: {missing}"
+            return
         target = Target(
             nodes=self._nodes,
-            view=await watch.next_view(),
+            view=watch.view,
             controller=await watch.controller() if fault.needs_controller else -1,
             rng=self._rng,
         )

@@ -24,7 +24,7 @@ from tidelog.wire.messages.metadata import (
 )
 
 _EVERY_S: Final = 0.1
-_PATIENCE_S: Final = 1.0
+_PATIENCE_S: Final = 3.0
 _METADATA_TOPIC: Final = "__cluster_metadata"
 
 # One broker's picture: its partitions by number.
@@ -97,26 +97,22 @@ class Watch:
         )
         self._connections: dict[int, Connection] = {}
         self._looked = asyncio.Condition()
+        # When the picture of each broker was asked for; one that does not answer holds up none of the others.
+        self._asked_s = dict.fromkeys(self.brokers, float("-inf"))
         self.view = View(dict.fromkeys(self.brokers), partitions)
 
     async def run(self) -> None:
         try:
-            while True:
-                pictures = await asyncio.gather(*(self._picture(broker) for broker in self.brokers))
-                self.view = View(dict(zip(self.brokers, pictures, strict=True)), self._partitions)
-                self.changes.look(self.view)
-                async with self._looked:
-                    self._looked.notify_all()
-                await asyncio.sleep(_EVERY_S)
+            await asyncio.gather(*(self._look_at(broker) for broker in self.brokers))
         finally:
             for connection in self._connections.values():
                 connection.abort("nobody watches any more")
 
     async def next_view(self) -> View:
-        """The first answer that was asked for after this call."""
+        """What every broker answers when it is asked after this call."""
+        now = asyncio.get_running_loop().time()
         async with self._looked:
-            await self._looked.wait()
-            await self._looked.wait()
+            await self._looked.wait_for(lambda: min(self._asked_s.values()) >= now)
         return self.view
 
     async def wait_whole(self, timeout_s: float) -> str | None:
@@ -145,6 +141,18 @@ class Watch:
         if leader < 0:
             raise VerifyError("no broker can tell which node is the active controller")
         return leader
+
+    async def _look_at(self, broker: int) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            asked_s = loop.time()
+            picture = await self._picture(broker)
+            async with self._looked:
+                self._asked_s[broker] = asked_s
+                self.view = View({**self.view.pictures, broker: picture}, self._partitions)
+                self.changes.look(self.view)
+                self._looked.notify_all()
+            await asyncio.sleep(_EVERY_S)
 
     async def _picture(self, broker: int) -> Picture | None:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=self._topic)], allow_auto_topic_creation=False)

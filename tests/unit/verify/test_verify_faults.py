@@ -74,14 +74,13 @@ class NotedCluster:
 class SteadyWatch:
     """Node 2 leads partition 0, node 1 the rest; node 3 is the active controller."""
 
-    def __init__(self, missing: str | None = None) -> None:
-        self.missing = missing
+    view = view(partition(0, 2), partition(1, 1))
 
-    async def next_view(self) -> View:
-        return view(partition(0, 2), partition(1, 1))
+    def __init__(self, *missing: str | None) -> None:
+        self._missing = list(missing)
 
     async def wait_whole(self, timeout_s: float) -> str | None:
-        return self.missing
+        return self._missing.pop(0) if self._missing else None
 
     async def controller(self) -> int:
         return 3
@@ -147,10 +146,16 @@ def test_rounds_end_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_isr_that_stays_short_ends_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = play(
-        NotedCluster(), "pause", rounds=5, watch=SteadyWatch("broker 1 does not answer"), monkeypatch=monkeypatch
+        NotedCluster(), "pause", rounds=5, watch=SteadyWatch(None, "broker 1 does not answer"), monkeypatch=monkeypatch
     )
     assert len(driver.events) == 1 and driver.events[0].whole_ms is None
     assert driver.broken is not None and driver.broken.endswith("broker 1 does not answer")
+
+
+def test_a_cluster_that_is_not_whole_is_not_hit(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = NotedCluster()
+    driver = play(cluster, "pause", rounds=5, watch=SteadyWatch("a reason"), monkeypatch=monkeypatch)
+    assert (driver.events, cluster.asked, driver.broken) == ([], [], "before pause: a reason")
 
 
 def test_a_node_that_does_not_come_back_ends_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
