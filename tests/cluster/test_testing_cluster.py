@@ -45,6 +45,34 @@ def test_a_cluster_for_the_length_of_a_block() -> None:
         _ = cluster.bootstrap
 
 
+@pytest.mark.rule("C3")
+def test_three_brokers_survive_the_one_that_led() -> None:
+    with Cluster(brokers=3) as cluster:
+        assert len(cluster.bootstrap.split(",")) == 3
+        cluster.create_topic("orders", partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
+        tidelog = Commands(cluster.bootstrap)
+        tidelog.run("produce", "orders", stdin="1\n2\n")
+        leader = cluster.leader("orders", 0)
+        cluster.kill(leader)
+        successor = cluster.wait_leader("orders", 0, not_in=[leader])
+        tidelog.run("produce", "orders", stdin="3\n")
+        views = {view.broker: view for view in cluster.replicas("orders", 0)}
+        assert views[leader].log_end_offset is None and not views[leader].in_isr
+        assert views[successor].is_leader and views[successor].high_watermark == 3
+        cluster.start(leader)
+        cluster.wait_isr("orders", 0, {1, 2, 3})
+        follower = next(node for node in (1, 2, 3) if node not in (leader, successor))
+        cluster.pause(follower)
+        assert cluster.leader("orders", 0) == successor
+        views = {view.broker: view for view in cluster.replicas("orders", 0)}
+        assert views[follower].log_end_offset is None and views[leader].log_end_offset == 3
+        cluster.resume(follower)
+        cluster.wait_isr("orders", 0, {1, 2, 3})
+        assert [view.log_end_offset for view in cluster.replicas("orders", 0)] == [3, 3, 3]
+        read = tidelog.run("consume", "orders", "--from-beginning", "--max", "3")
+        assert read.split() == ["1", "2", "3"]
+
+
 def test_data_given_is_data_kept(tmp_path: Path) -> None:
     with Cluster(data=tmp_path / "mine") as cluster:
         cluster.create_topic("orders")

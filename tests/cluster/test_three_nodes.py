@@ -39,7 +39,7 @@ def wait_members(tidelog: Commands, *, voters: list[int], observers: list[int]) 
 def test_up_starts_three_nodes_that_are_one_cluster(tmp_path: Path) -> None:
     data, port = tmp_path / "data", consecutive_ports(3)
     tidelog = Commands(f"localhost:{port + 1}")
-    with foreground_up(data, "--brokers", "3", "--port", str(port)) as (process, ready):
+    with foreground_up(data, "--port", str(port)) as (process, ready):
         assert ready["bootstrap"] == ",".join(f"127.0.0.1:{port + index}" for index in range(3))
         status = tidelog.json("status", "--data", str(data))
         nodes = status["nodes"]
@@ -183,3 +183,21 @@ def test_a_reassignment_to_a_broker_that_is_away_is_shown_and_cancelled(cluster:
     finally:
         cluster.resume(4)
     assert sorted(tidelog.json("topics", "describe", "moved")[0]["partitions"][0]["replicas"]) == [1, 2]
+
+
+def test_a_reassignment_is_waited_for_and_its_throttle_taken_away(cluster: Cluster, tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "carried", "--replica-assignment", "1:2", "--config", "retention.ms=-1")
+    tidelog.run("produce", "carried", stdin="".join(f"{number}\n" for number in range(1000)))
+    move = ("reassign", "carried", "--partition", "0", "--replicas", "4,3", "--throttle", "10000000", "--wait")
+    assert tidelog.json(*move) == []
+    cluster.wait_isr("carried", 0, {3, 4})
+    (partition,) = tidelog.json("topics", "describe", "carried")[0]["partitions"]
+    assert (partition["replicas"], partition["adding"], partition["removing"]) == ([4, 3], [], [])
+    assert set(tidelog.json("topics", "describe", "carried")[0]["configs"]) == {"retention.ms", "min.insync.replicas"}
+    for broker in ("1", "2", "3", "4"):
+        dynamic = {row["name"] for row in tidelog.json("configs", "describe", "--broker", broker)}
+        assert not {name for name in dynamic if "throttled" in name}
+    read = tidelog.run("consume", "carried", "--from-beginning", "--max", "1000").split()
+    assert read == [str(number) for number in range(1000)]
+    tidelog.run("elect", "--preferred", "--topic", "carried", "--partition", "0")
+    assert cluster.leader("carried", 0) == 4

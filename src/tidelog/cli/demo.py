@@ -1,4 +1,4 @@
-"""`demo`: a broker, load, SIGKILL in the middle, and a count that shows nothing acknowledged was lost."""
+"""`demo`: three brokers, load, SIGKILL to a leader, and a count that shows nothing acknowledged was lost."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=60, help="How long to write.")] = 8.0,
 ) -> None:
-    """Start a broker, write to it, kill it in the middle, and show that every acknowledged record is still there."""
+    """Start three brokers, write to them, kill a leader in the middle, and show that nothing acknowledged was lost."""
     from tidelog.cli.demo_story import tell
 
     cluster_errors(lambda: tell(seconds))

@@ -21,7 +21,7 @@ from tidelog.cluster.properties import check_settings, node_properties, render
 from tidelog.core.ids import random_uuid, uuid_to_text
 
 DEFAULT_PORT: Final = 9092
-DEFAULT_BROKERS: Final = 1
+DEFAULT_BROKERS: Final = 3
 # One machine runs no more: a typing error should not start a thousand processes.
 BROKERS_AT_MOST: Final = 99
 # How long the nodes of a supervisor that was just killed may take to let go of their ports.
