@@ -13,6 +13,7 @@ import pytest
 from tidelog.quorum import votes
 from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.quorum.roles import Leader
+from tidelog.sim.scenario.arguments import NothingSurvives
 from tidelog.sim.scenario.quorum.cluster import ClusterConfig, QuorumCluster
 from tidelog.sim.scenario.quorum.disk import WatchedDisk
 from tidelog.sim.scenario.quorum.invariants import (
@@ -26,7 +27,6 @@ from tidelog.sim.scenario.quorum.invariants import (
     SentAfterStored,
 )
 from tidelog.sim.scenario.quorum.schedule import ScheduleConfig, run_schedule
-from tidelog.sim.scenario.quorum.world import NothingSurvives
 from tidelog.sim.scenario.runner import replay
 from tidelog.sim.scenario.text import Scenario
 from tidelog.sim.scenario.worlds import WORLDS as SCENARIO_WORLDS

@@ -7,9 +7,10 @@ import pytest
 from tidelog.quorum.control_records import LeaderChangeMessage
 from tidelog.quorum.metadata_log import LogBatch
 from tidelog.sim.scenario.__main__ import main
+from tidelog.sim.scenario.arguments import NothingSurvives
 from tidelog.sim.scenario.quorum.disk import Batch, WatchedDisk
 from tidelog.sim.scenario.quorum.history import CommittedHistory, snapshot_values
-from tidelog.sim.scenario.quorum.world import NothingSurvives, QuorumWorld
+from tidelog.sim.scenario.quorum.world import QuorumWorld
 from tidelog.sim.scenario.text import Command, ScenarioError
 from tidelog.wire.records.plain import Record, encode_batch
 

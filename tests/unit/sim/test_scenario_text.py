@@ -45,6 +45,9 @@ class Counter:
         self._value += sum(map(int, command.words))
         return [str(self._value)]
 
+    def conclude(self) -> list[str]:
+        return []
+
 
 WORLDS = {"counter": Counter}
 

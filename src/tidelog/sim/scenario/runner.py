@@ -1,11 +1,12 @@
 """Replays a scenario, and compares or rewrites it."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from tidelog.sim.scenario.text import Command, Scenario, ScenarioError
+from tidelog.sim.scenario.text import Command, Scenario, ScenarioError, Step
 
 
 class World(Protocol):
@@ -13,6 +14,11 @@ class World(Protocol):
 
     def execute(self, command: Command) -> list[str]:
         """What the command led to, line by line; none of them empty. ScenarioError if the command makes no sense."""
+        ...
+
+    def conclude(self) -> list[str]:
+        """What is to be told at the end of a step, after what each of its commands led to."""
+        ...
 
 
 WorldFactory = Callable[[Command], World]
@@ -22,13 +28,12 @@ class Mismatch(Exception):
     """The story went another way than the file tells; the message is the difference."""
 
 
-def replay(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Scenario:
-    """The scenario with the outputs that its commands really have."""
+def walk(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Iterator[Step]:
+    """The steps one by one, each with the output that its commands really have."""
     (name,) = scenario.world.words
     if name not in worlds:
         raise scenario.world.fail(f"no world is called {name}; there are: {', '.join(sorted(worlds))}")
     world = worlds[name](scenario.world)
-    outputs: list[tuple[str, ...]] = []
     for step in scenario.steps:
         lines: list[str] = []
         for command in step.commands:
@@ -40,9 +45,14 @@ def replay(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Scenario:
                 error.add_note(f"in line {command.line}: {command.verb} {' '.join(command.words)}")
                 error.add_note("\n".join(["so far in this step:", *lines]))
                 raise
+        lines += world.conclude()
         assert all(lines), lines
-        outputs.append(tuple(lines))
-    return scenario.with_outputs(outputs)
+        yield replace(step, output=tuple(lines))
+
+
+def replay(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Scenario:
+    """The scenario with the outputs that its commands really have."""
+    return replace(scenario, steps=tuple(walk(scenario, worlds)))
 
 
 def run_file(path: Path, worlds: Mapping[str, WorldFactory], *, rewrite: bool = False) -> bool:

@@ -13,8 +13,7 @@
 Comments and empty lines are the author's and survive a rewrite; what stands below `----` is the world's.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 SEPARATOR: Final = "----"
@@ -96,10 +95,6 @@ class Scenario:
         for step in self.steps:
             lines += [*step.source, SEPARATOR, *step.output]
         return "\n".join([*lines, *self.tail]) + "\n"
-
-    def with_outputs(self, outputs: Sequence[tuple[str, ...]]) -> "Scenario":
-        steps = zip(self.steps, outputs, strict=True)
-        return replace(self, steps=tuple(replace(step, output=output) for step, output in steps))
 
 
 def _head(lines: list[str]) -> tuple[int, Command, tuple[str, ...]]:

@@ -22,7 +22,6 @@ add-voter 4, remove-voter 1    asked of the leader
 state [1 2], log 1, inflight
 """
 
-import random
 import re
 from collections.abc import Callable
 from typing import Final
@@ -30,22 +29,14 @@ from typing import Final
 from tidelog.quorum.errors import NotLeader, QuorumError
 from tidelog.quorum.metadata_log import MetadataLogConfig
 from tidelog.quorum.raft_config import RaftConfig
+from tidelog.sim.scenario.arguments import NothingSurvives, duration_s, ids
 from tidelog.sim.scenario.quorum.cluster import ClusterConfig, QuorumCluster
 from tidelog.sim.scenario.quorum.network import Packet
 from tidelog.sim.scenario.quorum.observer import described
-from tidelog.sim.scenario.text import Command, ScenarioError
+from tidelog.sim.scenario.text import Command
 
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0}
-_DURATION: Final = re.compile(r"(\d+)(ms|s)")
 _LINK: Final = re.compile(r"(\d+)->(\d+)")
 _TRAFFIC: Final = re.compile(r"(lost )?\d+->\d+ |\d+: connection to ")
-
-
-class NothingSurvives(random.Random):
-    """The worst power cut there is: whatever was not promised is gone."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 class QuorumWorld:
@@ -53,7 +44,7 @@ class QuorumWorld:
 
     def __init__(self, world: Command) -> None:
         options = dict(world.options)
-        nodes = _ids(options.pop("nodes", "1,2,3"))
+        nodes = ids(options.pop("nodes", "1,2,3"))
         log = MetadataLogConfig(
             segment_bytes=int(options.pop("segment-bytes", 1 << 20)),
             retention_bytes=int(options.pop("retention-bytes", 100 << 20)),
@@ -61,7 +52,7 @@ class QuorumWorld:
         fetch_bytes = int(options.pop("fetch-bytes", 1 << 20))
         config = ClusterConfig(
             nodes=nodes,
-            voters=_ids(options.pop("voters", ",".join(map(str, nodes)))),
+            voters=ids(options.pop("voters", ",".join(map(str, nodes)))),
             seed=int(options.pop("seed", "1")),
             voters_in_log=options.pop("kraft", "0") == "1",
             auto_flush=options.pop("flush", "auto") == "auto",
@@ -107,6 +98,10 @@ class QuorumWorld:
             self._lines.append(f"refused: {refusal}")
         return [] if "quiet" in command.words else list(self._lines)
 
+    def conclude(self) -> list[str]:
+        """Stories of the quorum ask for its `state` where they want it."""
+        return []
+
     # --- processes ---
 
     def _start(self, command: Command) -> None:
@@ -126,10 +121,10 @@ class QuorumWorld:
     # --- time and messages ---
 
     def _tick(self, command: Command) -> None:
-        self._cluster.advance(self._cluster.now_s + _duration(command))
+        self._cluster.advance(self._cluster.now_s + duration_s(command))
 
     def _run(self, command: Command) -> None:
-        self._cluster.run_for(_duration(command))
+        self._cluster.run_for(duration_s(command))
         if "verbose" not in command.words:
             self._lines[:] = [line for line in self._lines if not _TRAFFIC.match(line)]
 
@@ -152,7 +147,7 @@ class QuorumWorld:
 
     def _delay(self, command: Command) -> None:
         for packet in self._chosen(command):
-            packet.not_before_s = self._cluster.now_s + _duration(command)
+            packet.not_before_s = self._cluster.now_s + duration_s(command)
 
     def _chosen(self, command: Command) -> list[Packet]:
         links = [(int(link[1]), int(link[2])) for word in command.words if (link := _LINK.fullmatch(word))]
@@ -242,14 +237,3 @@ class QuorumWorld:
         if len(nodes) != 2:
             raise command.fail("two nodes are needed: the one that is asked, and the voter")
         return nodes[0], nodes[1]
-
-
-def _ids(text: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in text.split(",") if each)
-
-
-def _duration(command: Command) -> float:
-    for word in command.words:
-        if found := _DURATION.fullmatch(word):
-            return int(found[1]) * _UNITS_S[found[2]]
-    raise ScenarioError(f"line {command.line}: {command.verb}: how long? As 150ms or 2s")

@@ -1,0 +1,119 @@
+"""Writes down the state of partitions: a line for what the controller decided, and a row for each replica.
+
+    orders-0: leader 1 in epoch 0, replicas 1,2,3, ISR 1,2,3
+      1  leads in epoch 0      LEO 3  HW 2  ISR 1,2,3  epochs 0:0  log @0 a b | c
+      2  follows 1 in epoch 0  LEO 2  HW 2             epochs 0:0  log @0 a b |
+      3  down
+
+`epochs 0:0,2:5`: leader epoch 0 begins at offset 0, epoch 2 at offset 5. In a log, `@2` begins the records of leader
+epoch 2, and what stands before `|` is below the high watermark of that replica. `ISR 1,2 [1,2,3]`: a
+change is pending, and the leader counts 1,2,3 meanwhile.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from tidelog.sim.scenario.replication.looking import BrokerView, Entry, PartitionView, ReplicaView
+
+# As many numbers in a row, at least, are written as first..last.
+_RUN = 3
+
+
+def table(views: Iterable[PartitionView]) -> list[str]:
+    lines: list[str] = []
+    for view in views:
+        lines.append(f"{view.topic_partition}: {decided(view)}")
+        rows = [_row(broker) for broker in view.brokers]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def decided(view: PartitionView) -> str:
+    """The partition as the controller has it."""
+    is_ = view.registration
+    leader = f"leader {is_.leader}" if is_.leader >= 0 else "no leader"
+    parts = [f"{leader} in epoch {is_.leader_epoch}", f"replicas {_ids(is_.replicas)}", f"ISR {_ids(is_.isr)}"]
+    named = {
+        "ELR": is_.elr,
+        "last known": is_.last_known_elr,
+        "adding": is_.adding_replicas,
+        "removing": is_.removing_replicas,
+    }
+    parts += [f"{name} {_ids(members)}" for name, members in named.items() if members]
+    if view.recovering:
+        parts.append("recovering")
+    return ", ".join(parts)
+
+
+def _row(broker: BrokerView) -> tuple[str, ...]:
+    replica = broker.replica
+    if replica is None:
+        what = "no replica" if broker.running else "down"
+        return (str(broker.broker_id), what, *[""] * 5)
+    return (
+        str(broker.broker_id),
+        _role(broker, replica),
+        f"LEO {replica.log_end_offset}",
+        f"HW {replica.high_watermark}",
+        _isr(replica),
+        f"epochs {','.join(f'{epoch}:{start}' for epoch, start in replica.epochs) or '-'}",
+        f"log {_log(replica)}",
+    )
+
+
+def _role(broker: BrokerView, replica: ReplicaView) -> str:
+    fenced = ", fenced" if broker.fenced else ""
+    if replica.offline:
+        return f"offline{fenced}"
+    if replica.leads:
+        return f"leads in epoch {replica.leader_epoch}{fenced}"
+    whom = str(replica.leader) if replica.leader >= 0 else "nobody"
+    return f"follows {whom} in epoch {replica.leader_epoch}{fenced}"
+
+
+def _isr(replica: ReplicaView) -> str:
+    if replica.isr is None:
+        return ""
+    pending = "" if replica.isr.maximal is None else f" [{_ids(replica.isr.maximal)}]"
+    return f"ISR {_ids(replica.isr.isr)}{pending}"
+
+
+def _log(replica: ReplicaView) -> str:
+    """Committed, as far as this replica knows, then `|`, then the rest."""
+    committed = [entry for entry in replica.entries if entry.offset < replica.high_watermark]
+    rest = [entry for entry in replica.entries if entry.offset >= replica.high_watermark]
+    start = [f"{replica.log_start_offset}.."] if replica.log_start_offset else []
+    return " ".join([*start, *_words(committed, None), "|", *_words(rest, committed[-1].epoch if committed else None)])
+
+
+def _words(entries: Sequence[Entry], epoch: int | None) -> list[str]:
+    words: list[str] = []
+    for of_epoch, group in groupby(entries, lambda entry: entry.epoch):
+        if of_epoch != epoch:
+            words.append(f"@{of_epoch}")
+        words += shortened([entry.value for entry in group])
+    return words
+
+
+def shortened(values: Sequence[str]) -> list[str]:
+    """Numbers in a row as `0..100`."""
+    words: list[str] = []
+    at = 0
+    while at < len(values):
+        end = at + 1
+        if values[at].isdecimal():
+            while end < len(values) and values[end] == str(int(values[at]) + end - at):
+                end += 1
+        if end - at >= _RUN:
+            words.append(f"{values[at]}..{values[end - 1]}")
+        else:
+            words += values[at:end]
+        at = end
+    return words
+
+
+def _ids(members: Sequence[int]) -> str:
+    return ",".join(map(str, members)) or "-"
