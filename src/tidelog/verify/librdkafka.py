@@ -1,6 +1,6 @@
 """librdkafka, through confluent-kafka: an extra, since only this command and the tests need it."""
 
-import logging
+from types import TracebackType
 from typing import Any, Final
 
 from tidelog.verify.workload import VerifyError, Workload
@@ -14,10 +14,8 @@ NOT_ENOUGH_REPLICAS: Final = 19
 REFUSALS: Final = frozenset({MESSAGE_TOO_LARGE, INVALID_RECORD})
 REFUSALS_OF_ONE_TRY: Final = REFUSALS | {NOT_ENOUGH_REPLICAS}
 
-# What librdkafka would print: brokers that come and go are our doing, and what matters reaches us as errors.
-_LOGGER: Final = logging.getLogger("tidelog.verify.librdkafka")
-_LOGGER.addHandler(logging.NullHandler())
-_LOGGER.propagate = False
+# Only emergencies; they are kept in a queue that nobody empties instead of on the user's terminal.
+_LOG_LEVEL: Final = 0
 _MESSAGE_TIMEOUT_MS: Final = 120_000
 
 
@@ -69,10 +67,42 @@ def consumer_config(workload: Workload) -> dict[str, Any]:
 def _common(workload: Workload) -> dict[str, Any]:
     return {
         "bootstrap.servers": workload.bootstrap,
-        "logger": _LOGGER,
+        "log_level": _LOG_LEVEL,
+        "log.queue": True,
         "reconnect.backoff.max.ms": 500,
         # A leader that is cut off goes on answering clients; they look elsewhere as soon as they ask.
         "topic.metadata.refresh.interval.ms": 1_000,
         "socket.timeout.ms": 10_000,
         "broker.address.ttl": 1_000,
     }
+
+
+class FatalErrors:
+    """Keeps what a fatal error comes out as, as in `with fatal: producer.poll(0)`.
+
+    confluent-kafka calls back into Python while the exception of a fatal error is already set. What is raised then
+    may be a SystemError, or an object that is no exception and that no `except` clause matches.
+    """
+
+    def __init__(self, kafka: Any) -> None:
+        self._kafka_exception = kafka.KafkaException
+        self.count = 0
+        self.last: str | None = None
+
+    def __enter__(self) -> None:
+        self._failed = False
+
+    def __exit__(self, kind: Any, error: object, trace: TracebackType | None) -> bool:
+        if kind is None:
+            return False
+        if issubclass(kind, BaseException) and not issubclass(kind, (self._kafka_exception, SystemError)):
+            return False
+        self._failed = True
+        self.count += 1
+        self.last = str(error)
+        return True
+
+    @property
+    def failed(self) -> bool:
+        """Whether the block that ended last ended with one."""
+        return self._failed

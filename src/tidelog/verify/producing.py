@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tidelog.verify.librdkafka import REFUSALS, REFUSALS_OF_ONE_TRY
+from tidelog.verify.librdkafka import REFUSALS, REFUSALS_OF_ONE_TRY, FatalErrors
 from tidelog.verify.sends import Sends
 from tidelog.verify.values import decode, encode, sequence_of
 
@@ -46,7 +46,7 @@ class Sender(Worker):
     def __init__(
         self,
         make: Callable[[], Any],
-        fatal: type[Exception],
+        fatal: FatalErrors,
         topic: str,
         sends: Mapping[int, Sends],
         now_ms: Callable[[], int],
@@ -54,9 +54,7 @@ class Sender(Worker):
     ) -> None:
         super().__init__()
         self.acknowledged = 0
-        # How often a fatal error ended the handle, and the last one.
-        self.fatal_errors = 0
-        self.last_fatal_error: str | None = None
+        self.fatal = fatal
         self._make = make
         self._topic = topic
         self._sends = sends
@@ -64,7 +62,6 @@ class Sender(Worker):
         self._flush_s = flush_s
         self._in_flight = 0
         self._producer: Any = None
-        self._fatal = fatal
 
     def work(self) -> None:
         self._producer = self._make()
@@ -84,20 +81,22 @@ class Sender(Worker):
         value = encode(sends.producer, partition, sequence, size)
         while not self.abandoned.is_set():
             try:
-                self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
-                self._in_flight += 1
-                return
+                with self.fatal:
+                    self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
             except BufferError:
                 self.poll(_BUSY_POLL_S)
-            except self._fatal as error:
-                self._reopen(error)
+                continue
+            if not self.fatal.failed:
+                self._in_flight += 1
+                return
+            self._reopen()
 
     def poll(self, seconds: float) -> None:
         """Lets delivery reports in."""
-        try:
+        with self.fatal:
             self._producer.poll(seconds)
-        except self._fatal as error:
-            self._reopen(error)
+        if self.fatal.failed:
+            self._reopen()
 
     def flush(self) -> None:
         """Waits for the last answers; what has none when the time is over stays unanswered in the history."""
@@ -105,17 +104,14 @@ class Sender(Worker):
         while self._in_flight and self._now_ms() < deadline and not self.abandoned.is_set():
             self.poll(_FLUSH_STEP_S)
 
-    def _reopen(self, error: Exception) -> None:
+    def _reopen(self) -> None:
         """After a fatal error librdkafka fails all it holds and takes no more; a new handle is a new producer id."""
-        self.fatal_errors += 1
-        self.last_fatal_error = str(error)
-        # The reports of what it held come from the old handle.
         for _ in range(_FATAL_POLLS):
-            if self._in_flight:
-                try:
-                    self._producer.poll(_FLUSH_STEP_S)
-                except self._fatal as again:
-                    self.last_fatal_error = str(again)
+            if not self._in_flight:
+                break
+            # The reports of what it held come from the old handle.
+            with self.fatal:
+                self._producer.poll(_FLUSH_STEP_S)
         self._producer = self._make()
 
     def _delivered(self, error: Any, message: Any) -> None:
@@ -124,7 +120,9 @@ class Sender(Worker):
         sequence = sequence_of(decode(message.value(), message.partition()))
         if error is None:
             self.acknowledged += 1
-            sends.acknowledged(sequence, message.offset(), self._now_ms())
+            # None: a retry that the broker knew for one, and no longer what it had answered.
+            offset = message.offset()
+            sends.acknowledged(sequence, -1 if offset is None else offset, self._now_ms())
         else:
             sends.failed(sequence, self._now_ms(), refused=error.code() in self.refusals)
 
@@ -135,7 +133,7 @@ class LoadProducer(Sender):
     def __init__(
         self,
         make: Callable[[], Any],
-        fatal: type[Exception],
+        fatal: FatalErrors,
         topic: str,
         sends: Mapping[int, Sends],
         now_ms: Callable[[], int],
@@ -176,7 +174,7 @@ class Probe(Sender):
     def __init__(
         self,
         make: Callable[[], Any],
-        fatal: type[Exception],
+        fatal: FatalErrors,
         topic: str,
         sends: Mapping[int, Sends],
         now_ms: Callable[[], int],

@@ -12,7 +12,7 @@ from tidelog.verify.consuming import Reader
 from tidelog.verify.faults import FaultPort
 from tidelog.verify.final_read import FinalRead
 from tidelog.verify.history import History
-from tidelog.verify.librdkafka import consumer_config, load, probe_config, producer_config
+from tidelog.verify.librdkafka import FatalErrors, consumer_config, load, probe_config, producer_config
 from tidelog.verify.producing import LoadProducer, Probe, Sender, Worker
 from tidelog.verify.reads import Reads
 from tidelog.verify.rounds import FaultDriver
@@ -173,7 +173,7 @@ class _Session:
 
     def result(self, judgement: Judgement, *, topic_kept: bool) -> Result:
         workload = self._plan.workload
-        errors = [reader.last_error for reader in self._readers] + [each.last_fatal_error for each in self._senders]
+        errors = [reader.last_error for reader in self._readers] + [each.fatal.last for each in self._senders]
         return Result(
             workload=workload,
             replication_factor=workload.replicas(len(self._watch.brokers)),
@@ -182,7 +182,7 @@ class _Session:
             history=self.history,
             elapsed_s=self._now_ms() / 1000,
             readers_reopened=sum(reader.reopened for reader in self._readers),
-            producers_reopened=sum(sender.fatal_errors for sender in self._senders),
+            producers_reopened=sum(sender.fatal.count for sender in self._senders),
             last_error=next((error for error in errors if error is not None), None),
             topic_kept=topic_kept,
         )
@@ -232,7 +232,7 @@ class _Session:
         workload = self._plan.workload
         return LoadProducer(
             lambda: self._kafka.Producer(producer_config(workload)),
-            self._kafka.KafkaException,
+            FatalErrors(self._kafka),
             workload.topic,
             self._sends(number, idempotent=workload.idempotent),
             self._now_ms,
@@ -246,7 +246,7 @@ class _Session:
         workload = self._plan.workload
         return Probe(
             lambda: self._kafka.Producer(probe_config(workload)),
-            self._kafka.KafkaException,
+            FatalErrors(self._kafka),
             workload.topic,
             self._sends(number, idempotent=False),
             self._now_ms,
