@@ -31,6 +31,7 @@ from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.formatting import BOOTSTRAP_CHECKPOINT, read_bootstrap
 from tidelog.quorum.metadata_log import MetadataLogConfig
 from tidelog.quorum.raft import Raft, RaftConfig
+from tidelog.quorum.recovery import refuse_forgotten_vote
 from tidelog.quorum.voters import ReplicaKey, Voter, VoterSet
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.ports import Disk
@@ -109,6 +110,8 @@ class ControlPlane:
     def _open_raft(self, ports: ControlPlanePorts, directory_id: UUID, directory: LogDirectory | None) -> Raft:
         config = self._config
         servers = config.controller_quorum_bootstrap_servers
+        if config.is_controller:
+            refuse_forgotten_vote(ports.disk, config.metadata_log_dir)
         return Raft.open(
             ports.disk,
             config.metadata_log_dir,

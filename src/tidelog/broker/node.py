@@ -74,6 +74,7 @@ class Node:
         # Faults between nodes, where a supervisor may ask for them.
         self._links = links
         self._failure: BaseException | None = None
+        self._serves = False
         self._metadata_lock: Lock | None = None
         self._logs: LogManager | None = None
         self._server: Server | None = None
@@ -128,6 +129,7 @@ class Node:
         await control.until_caught_up()
         if config.is_broker:
             await self._start_broker(control, metas)
+        self._serves = True
         roles = " and ".join(config.process_roles)
         bound = ", ".join(self.listeners)
         log.info("node %d of cluster %s (%s) serves %s", config.node_id, meta.cluster_id, roles, bound)
@@ -216,7 +218,9 @@ class Node:
     def _on_fatal(self, error: BaseException) -> None:
         if self._failure is None:
             self._failure = error
-            log.error("the metadata log or its directory failed, the node stops: %s", error)
+            # While it starts, whoever starts it is told.
+            if self._serves:
+                log.error("the metadata log or its directory failed, the node stops: %s", error)
             self.failed.set()
 
     # --- stopping

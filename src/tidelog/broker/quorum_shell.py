@@ -116,9 +116,10 @@ class QuorumShell:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for a turn after which `condition` holds; QuorumError if the metadata log fails before."""
-        reached = self._wait_for(lambda: condition() or self.failure is not None)
-        self.wake()
-        await reached
+        if self.failure is None:
+            reached = self._wait_for(lambda: condition() or self.failure is not None)
+            self.wake()
+            await reached
         if self.failure is not None:
             raise QuorumError(str(self.failure)) from self.failure
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from tidelog.quorum.election_state import QUORUM_STATE, ElectionState, read_election_state, write_election_state
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.metadata_log import partition_dir
 from tidelog.quorum.snapshot_files import PART_SUFFIX, SnapshotId, SnapshotReader, write_snapshot
@@ -11,6 +12,7 @@ from tidelog.storage.ports import Disk
 
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 _FORMATTED: Final = SnapshotId(0, 0)
+_NEVER_VOTED: Final = ElectionState(0)
 
 
 def format_metadata_dir(
@@ -26,23 +28,34 @@ def format_metadata_dir(
     write_snapshot(
         disk, f"{metadata_dir}/{BOOTSTRAP_CHECKPOINT}", values, epoch=0, last_contained_timestamp=0, now_ms=now_ms
     )
-    if voters is not None and voters.kraft_version >= KRAFT_VERSION_RECONFIGURABLE:
-        disk.make_dirs(log_dir)
-        disk.fsync_dir(metadata_dir)
+    disk.make_dirs(log_dir)
+    disk.fsync_dir(metadata_dir)
+    dynamic = voters is not None and voters.kraft_version >= KRAFT_VERSION_RECONFIGURABLE
+    if dynamic:
         path = f"{log_dir}/{_FORMATTED.file_name}"
         write_snapshot(disk, path, (), epoch=0, last_contained_timestamp=now_ms, now_ms=now_ms, voters=voters)
+    # That nothing was voted yet: a controller that finds no such file has lost it, and what it voted with it.
+    write_election_state(
+        disk,
+        f"{log_dir}/{QUORUM_STATE}",
+        _NEVER_VOTED,
+        voter_ids=() if voters is None else voters.ids,
+        kraft_version=KRAFT_VERSION_RECONFIGURABLE if voters is None else voters.kraft_version,
+    )
 
 
 def remove_unfinished_format(disk: Disk, metadata_dir: str) -> None:
-    """Undoes a format that was cut short. A log with the first voters and nothing else was never started: whoever
-    opens one writes more beside them.
+    """Undoes a format that was cut short. A log with the first voters, no vote and nothing else was never started:
+    whoever opens one writes more beside them.
     """
     log_dir = partition_dir(metadata_dir)
-    path = f"{log_dir}/{_FORMATTED.file_name}"
-    leftovers = {_FORMATTED.file_name, _FORMATTED.file_name + PART_SUFFIX}
-    if disk.is_dir(log_dir) and leftovers.issuperset(disk.list_dir(log_dir)):
-        disk.remove(path + PART_SUFFIX)
-        disk.remove(path)
+    state = f"{log_dir}/{QUORUM_STATE}"
+    leftovers = {_FORMATTED.file_name, _FORMATTED.file_name + PART_SUFFIX, QUORUM_STATE}
+    if not disk.is_dir(log_dir) or not leftovers.issuperset(disk.list_dir(log_dir)):
+        return
+    if read_election_state(disk, state) in (None, _NEVER_VOTED):
+        for name in sorted(leftovers):
+            disk.remove(f"{log_dir}/{name}")
 
 
 def read_bootstrap(disk: Disk, metadata_dir: str) -> list[bytes] | None:

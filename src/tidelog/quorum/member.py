@@ -326,10 +326,10 @@ class Member:
     def refused_by_other_cluster(self, peer: int) -> None:
         """One peer may be the stranger; if most are of another cluster, this node is."""
         self.other_cluster.add(peer)
-        if 2 * len(self.other_cluster) > len(self.voters.ids or self.bootstrap):
-            peers = ", ".join(str(each) for each in sorted(self.other_cluster))
+        members = len(self.voters.ids or self.bootstrap)
+        if 2 * len(self.other_cluster) > members:
             raise QuorumError(
-                f"this node belongs to cluster {self.cluster_id}, and the quorum it was told of (nodes {peers}) to "
+                f"this node belongs to cluster {self.cluster_id}, and the quorum it was told of ({members} members) to "
                 "another: check the addresses, or the directories it was formatted with"
             )
 

@@ -20,6 +20,16 @@ def load_election(disk: Disk, metadata_dir: str) -> ElectionState:
     return state or ElectionState(0)
 
 
+def refuse_forgotten_vote(disk: Disk, metadata_dir: str) -> None:
+    """Of a controller: `format` says that it never voted, so where nothing is said its metadata is lost."""
+    path = f"{partition_dir(metadata_dir)}/{QUORUM_STATE}"
+    if not disk.exists(path):
+        raise QuorumError(
+            f"{path} is missing: this controller lost what it voted and may not vote again; take its vote away, format "
+            "its directory anew with --no-initial-controllers and add it to the voters"
+        )
+
+
 def load_voters(log: MetadataLog, static_voters: VoterSet | None, *, may_be_unknown: bool) -> VoterHistory:
     """Those of the snapshot and the log; `static_voters` (`controller.quorum.voters`) hold when they name none."""
     first: VotersAt | None = None

@@ -134,7 +134,7 @@ def test_what_is_advertised_is_the_address_of_the_first_voter() -> None:
 def test_a_controller_that_joins_later_knows_no_voters() -> None:
     disk = formatted(config_of(CONTROLLER, DYNAMIC), LATER)
     assert voters_on(disk) is None
-    assert "__cluster_metadata-0" not in disk.list_dir("/data")
+    assert disk.list_dir("/data/__cluster_metadata-0") == ["quorum-state"]
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,12 @@ class Shell:
 class World:
     """One node's controller over a disk that a test can crash."""
 
-    def __init__(self, config: NodeConfig | None = None) -> None:
+    def __init__(self, config: NodeConfig | None = None, first_records: Sequence[bytes] = ()) -> None:
         self.config = config or node_config()
         self.disk = MemoryDisk()
         self.disk.make_dirs("/data")
         self.disk.fsync_dir("/")
+        format_metadata_dir(self.disk, "/data", first_records, voters=None, now_ms=1)
         self.clock = Clock()
         self.gate = Gate()
         self.events: list[Event] = []
@@ -368,8 +369,7 @@ def test_silent_brokers_are_fenced_by_the_timer() -> None:
 
 def test_the_formatted_records_come_first() -> None:
     async def story() -> None:
-        world = World()
-        format_metadata_dir(world.disk, "/data", [bytes.fromhex("010c00026d000700")], voters=None, now_ms=1)
+        world = World(first_records=[bytes.fromhex("010c00026d000700")])
         shell = await world.start()
         assert shell.image.features == {"m": 7}
 
@@ -378,8 +378,7 @@ def test_the_formatted_records_come_first() -> None:
 
 def test_a_record_of_a_newer_version_is_one_line() -> None:
     async def story() -> None:
-        world = World()
-        format_metadata_dir(world.disk, "/data", [b"\x01\x63\x00\x00"], voters=None, now_ms=1)
+        world = World(first_records=[b"\x01\x63\x00\x00"])
         with pytest.raises(QuorumError, match="may come from a newer version"):
             await world.start()
 

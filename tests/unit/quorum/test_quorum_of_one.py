@@ -16,6 +16,7 @@ from tidelog.quorum.errors import BatchTooLarge, NotLeader, QuorumError
 from tidelog.quorum.formatting import format_metadata_dir, read_bootstrap
 from tidelog.quorum.metadata_log import MetadataLogConfig
 from tidelog.quorum.raft import Raft, RaftConfig
+from tidelog.quorum.recovery import refuse_forgotten_vote
 from tidelog.quorum.roles import Unattached
 from tidelog.quorum.snapshot_files import SnapshotId
 from tidelog.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -438,3 +439,14 @@ class TestSnapshots:
 )
 def test_names_that_are_no_snapshots(name: str) -> None:
     assert SnapshotId.parse(name) is None
+
+
+@pytest.mark.rule("Q1")
+def test_a_formatted_controller_without_its_vote_has_lost_it() -> None:
+    disk = MemoryDisk()
+    disk.make_dirs(DIR)
+    format_metadata_dir(disk, DIR, [], voters=DYNAMIC, now_ms=5)
+    refuse_forgotten_vote(disk, DIR)
+    disk.remove(STATE)
+    with pytest.raises(QuorumError, match="quorum-state is missing: this controller lost what it voted"):
+        refuse_forgotten_vote(disk, DIR)
