@@ -53,6 +53,7 @@ def remove_unfinished_format(disk: Disk, metadata_dir: str) -> None:
     leftovers = {_FORMATTED.file_name, _FORMATTED.file_name + PART_SUFFIX, QUORUM_STATE}
     if not disk.is_dir(log_dir) or not leftovers.issuperset(disk.list_dir(log_dir)):
         return
+    # A format leaves no unreadable file behind: it is written at once or not at all.
     if read_election_state(disk, state) in (None, _NEVER_VOTED):
         for name in sorted(leftovers):
             disk.remove(f"{log_dir}/{name}")

@@ -11,6 +11,7 @@ from tidelog.broker.initial_voters import VoterFlags, parse_initial_controllers
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid, uuid_to_text
+from tidelog.quorum.election_state import ElectionState, write_election_state
 from tidelog.quorum.formatting import read_bootstrap
 from tidelog.quorum.snapshot_files import SnapshotReader
 from tidelog.quorum.voters import VoterSet
@@ -269,8 +270,12 @@ def test_a_log_that_was_started_is_never_formatted_over() -> None:
     config = config_of(CONTROLLER, DYNAMIC)
     disk = formatted(config, LISTED)
     disk.remove("/data/meta.properties")
-    disk.write_atomic("/data/__cluster_metadata-0/quorum-state", b"{}")
+    state = "/data/__cluster_metadata-0/quorum-state"
+    write_election_state(disk, state, ElectionState(1), voter_ids=(), kraft_version=1)
     with pytest.raises(FormatError, match="is not empty: it will not be formatted over"):
+        formatted(config, LISTED, disk=disk)
+    disk.write_atomic(state, b"{}")
+    with pytest.raises(FormatError, match="quorum-state is malformed"):
         formatted(config, LISTED, disk=disk)
 
 
