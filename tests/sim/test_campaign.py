@@ -42,6 +42,7 @@ def test_every_node_serves_again_after_faults_of_one_profile(profile: str) -> No
     outcome = run_seed(5, Settings(seconds=10.0, mean_gap_s=0.5, profiles=(profile,)))
     assert outcome.counts["all_serve"] == 1
     assert outcome.faults >= 3
+    assert outcome.acknowledged > 10
     assert outcome.unhandled == []
 
 

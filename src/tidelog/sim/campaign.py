@@ -13,6 +13,7 @@ from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.trace import Trace
+from tidelog.sim.witness import Witness
 from tidelog.sim.writers import Writers
 
 PROPERTIES: Final = {
@@ -36,7 +37,7 @@ class Settings:
     seconds: float = 30.0
     mean_gap_s: float = 1.0
     quiet_timeout_s: float = 120.0
-    writers: int = 2
+    writers: int = 4
     properties: dict[str, str] = field(default_factory=lambda: dict(PROPERTIES))
 
 
@@ -51,6 +52,7 @@ class Outcome:
     counts: dict[str, int]
     faults: int
     acknowledged: int
+    forgotten: int
     unhandled: list[str]
     plan: list[PlannedFault]
 
@@ -74,6 +76,7 @@ def run_seed(
         trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
         injector = Injector(cluster, seed, plan, trace)
         writers = Writers(cluster, trace, seed, count=settings.writers)
+        cluster.on_metadata = Witness(trace, writers.on_unclean)
         cluster.run(_story(cluster, injector, writers, trace, settings))
         return Outcome(
             seed=seed,
@@ -83,6 +86,7 @@ def run_seed(
             counts=dict(trace.counts),
             faults=len(plan) - injector.skipped,
             acknowledged=writers.ledger.batches,
+            forgotten=writers.ledger.forgotten,
             unhandled=cluster.unhandled(),
             plan=plan,
         )

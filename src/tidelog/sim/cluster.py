@@ -8,12 +8,14 @@ and 9093 (controllers).
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from tidelog.broker.format import format_directories
 from tidelog.broker.node import Node
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid, uuid_to_text
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import ClusterImage
 from tidelog.sim.links import Delay
 from tidelog.sim.loop import VirtualLoop
 from tidelog.sim.machine import Exit, Machine, NotRunning, Ports, State
@@ -64,10 +66,14 @@ def properties_of(node_id: int, roles: Mapping[int, str]) -> dict[str, str]:
     }
 
 
+# Who published, what, and what it changed.
+OnMetadata: TypeAlias = Callable[[int, ClusterImage, MetadataDelta], None]
+
+
 class SimNode:
     """One node: its machine, its config, and the `Node` of its latest process."""
 
-    def __init__(self, world: VirtualLoop, config: NodeConfig, seed: str) -> None:
+    def __init__(self, world: VirtualLoop, config: NodeConfig, seed: str, on_metadata: OnMetadata) -> None:
         self.node_id: Final = config.node_id
         self.config = config
         self.machine: Final = Machine(world, host_of(config.node_id), seed)
@@ -76,6 +82,7 @@ class SimNode:
         self.serves = False
         """Whether the running node has started and was not asked to stop."""
         self._world = world
+        self._on_metadata = on_metadata
 
     def start(self) -> asyncio.Future[None]:
         """Begins at once; the future is done when the node serves, and fails if its process ends before."""
@@ -96,7 +103,9 @@ class SimNode:
             rng=ports.rng,
             host_name=self.machine.host,
         )
+        watching = asyncio.ensure_future(self._watch(node))
         await node.start()
+        await watching
         self.serves = True
         started.set_result(None)
         stopped = asyncio.ensure_future(ports.asked_to_stop.wait())
@@ -106,6 +115,12 @@ class SimNode:
             waiter.cancel()
         self.serves = False
         await node.stop()
+
+    async def _watch(self, node: Node) -> None:
+        """Onlookers hear of everything the node publishes, from the moment it has anything to publish."""
+        while node.control is None:
+            await asyncio.sleep(0)
+        node.control.publisher.subscribe(lambda image, delta: self._on_metadata(self.node_id, image, delta))
 
     def _ended(self, started: asyncio.Future[None], end: Exit) -> None:
         self.node = None
@@ -137,10 +152,12 @@ class SimCluster:
         self.loop: Final = VirtualLoop(network=self.network)
         self.roles: Final = dict(roles or roles_of(brokers, controllers))
         self.cluster_id: Final = uuid_to_text(random_uuid(rng))
+        self.on_metadata: OnMetadata | None = None
+        """Hears of every committed batch of metadata, from every node as it publishes it."""
         self.nodes: Final[dict[int, SimNode]] = {}
         for node_id in self.roles:
             config, _ = NodeConfig.parse(properties_of(node_id, self.roles) | dict(properties or {}))
-            self.nodes[node_id] = SimNode(self.loop, config, f"{seed} node {node_id}")
+            self.nodes[node_id] = SimNode(self.loop, config, f"{seed} node {node_id}", self._published)
             self._format(node_id)
 
     def _format(self, node_id: int) -> None:
@@ -148,6 +165,10 @@ class SimCluster:
         machine = node.machine
         format_directories(machine.disk, node.config, self.cluster_id, machine.rng, machine.clock.now_ms())
         machine.disk.settle()
+
+    def _published(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
+        if self.on_metadata is not None:
+            self.on_metadata(node_id, image, delta)
 
     # --- running the world --------------------------------------------------------------------------------------------
 

@@ -37,10 +37,17 @@ class Ledger:
 
     acknowledged: dict[int, dict[bytes, int]] = field(default_factory=dict)
     unknown: dict[int, dict[bytes, None]] = field(default_factory=dict)
+    forgotten: int = 0
 
     @property
     def batches(self) -> int:
-        return sum(len(values) for values in self.acknowledged.values())
+        return self.forgotten + sum(len(values) for values in self.acknowledged.values())
+
+    def forget(self, partition: int) -> None:
+        """What was promised of a partition so far may be lost."""
+        for value in self.acknowledged.pop(partition, {}):
+            self.unknown.setdefault(partition, {})[value] = None
+            self.forgotten += 1
 
     def compare(self, partition: int, found: dict[bytes, list[int]]) -> list[str]:
         """What is wrong with what was read from the beginning of a partition."""
@@ -67,9 +74,9 @@ class Writers:
         trace: Trace,
         seed: int,
         *,
-        count: int = 2,
+        count: int = 4,
         partitions: int = 3,
-        mean_gap_s: float = 0.1,
+        mean_gap_s: float = 0.05,
     ) -> None:
         self.ledger: Final = Ledger()
         self._cluster = cluster
@@ -87,6 +94,10 @@ class Writers:
         loop = self._cluster.loop
         self._tasks = [loop.create_task(self._write(number), name=f"writer {number}") for number in range(self._count)]
 
+    def on_unclean(self, topic: str, partition: int) -> None:
+        if topic == TOPIC:
+            self.ledger.forget(partition)
+
     async def stop(self) -> None:
         """No new batches; those under way are answered or given up."""
         self._stopping = True
@@ -98,7 +109,9 @@ class Writers:
         async with self._client("reader") as client:
             for partition in range(self._partitions):
                 wrong += self.ledger.compare(partition, await self._read(client, partition))
-        self._trace.record("checked", acknowledged=self.ledger.batches, wrong=len(wrong))
+        self._trace.record(
+            "checked", acknowledged=self.ledger.batches, forgotten=self.ledger.forgotten, wrong=len(wrong)
+        )
         if wrong:
             raise Broken("\n".join(wrong[:20]))
 

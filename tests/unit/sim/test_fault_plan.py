@@ -69,3 +69,13 @@ def test_a_replica_nobody_backs_up_loses_nothing() -> None:
     assert not Budget(lambda image, topic: 1).may_lose(1, image([1, 2, 3], {}))
     assert not Budget(lambda image, topic: 2).may_lose(1, image([1], {}, [1]))
     assert Budget(lambda image, topic: 2).may_lose(4, image([1, 2, 3], {}))
+
+
+def test_an_end_without_order_counts_until_the_node_is_re_admitted() -> None:
+    budget = Budget(lambda image, topic: 2)
+    before = image([1, 2], {1: 10, 2: 11, 3: 12})
+    assert not budget.leaves_nobody(1, before)
+    assert not budget.leaves_nobody(3, before)
+    budget.end_unclean(1, before)
+    assert budget.leaves_nobody(2, before)
+    assert not budget.leaves_nobody(2, image([1, 2, 3], {1: 20, 2: 11, 3: 12}))

@@ -27,7 +27,7 @@ PREFERRED: Final = 0
 def failover(field: Field, rng: random.Random) -> Applied | None:
     """The active controller dies, whatever it is just committing."""
     active = field.active_controller()
-    if active is None or active in field.disturbed:
+    if active is None or field.pick_to_kill(rng, [active]) is None:
         return None
     field.cluster.kill(active)
     return field.down(active, rng.uniform(0.05, 6.0))

@@ -13,6 +13,8 @@ from tidelog.sim.machine import State
 
 RECKLESS: Final = 0.25
 """How often a fault strikes although as many nodes are struck as the cluster can do without."""
+RUTHLESS: Final = 0.05
+"""How often a process is killed although its log is the last of a partition that can be trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,13 @@ class Field:
         if not free or (len(self.cluster.nodes) - len(self.disturbed) <= spared and not reckless):
             return None
         return rng.choice(free)
+
+    def pick_to_kill(self, rng: random.Random, among: Iterable[int] | None = None) -> int | None:
+        """The same for an end without order: seldom of the last replica whose log can be trusted."""
+        node_id = self.pick(rng, among)
+        if node_id is None or (self.budget.leaves_nobody(node_id, self.look()) and rng.random() >= RUTHLESS):
+            return None
+        return node_id
 
     def hosts(self, nodes: Iterable[int]) -> list[str]:
         return [host_of(node_id) for node_id in nodes]

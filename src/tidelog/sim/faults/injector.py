@@ -15,7 +15,7 @@ from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.field import Applied, Field
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import FaultKind, PlannedFault
-from tidelog.sim.machine import Exit, State
+from tidelog.sim.machine import End, Exit, State
 from tidelog.sim.trace import Trace
 from tidelog.wire.registry import APIS
 from tidelog.wire.schema import spec_of
@@ -134,6 +134,8 @@ class Injector:
     def _ended(self, node_id: int, end: Exit) -> None:
         error = None if end.error is None else f"{type(end.error).__name__}: {end.error}"
         self._trace.record("exit", node=node_id, end=end.end.value, error=error)
+        if end.end is not End.RETURNED:
+            self.field.budget.end_unclean(node_id, self.field.look())
         self._cluster.loop.call_later(RESTART_S, self.field.start, node_id)
 
     # --- requests of an administrator ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ LONG_S: Final = (3.0, 14.0)
 
 def kill(field: Field, rng: random.Random) -> Applied | None:
     """Dies between two callbacks, comes back soon or late."""
-    node_id = field.pick(rng)
+    node_id = field.pick_to_kill(rng)
     if node_id is None:
         return None
     field.cluster.kill(node_id)
@@ -70,7 +70,7 @@ def _pause(field: Field, rng: random.Random, lasts_s: float) -> Applied | None:
 
 def fast_reboot(field: Field, rng: random.Random) -> Applied | None:
     """Dies and is back at once, while what it had sent is still on its way."""
-    node_id = field.pick(rng)
+    node_id = field.pick_to_kill(rng)
     if node_id is None:
         return None
     others = field.hosts(other for other in field.cluster.nodes if other != node_id)
@@ -94,7 +94,7 @@ def _crash_at(
     field: Field, rng: random.Random, operations: tuple[str, ...], path_part: str, skip: int
 ) -> Applied | None:
     """Dies inside an operation of its disk, when it next comes to one. Its supervisor starts it again."""
-    node_id = field.pick(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
     machine = field.cluster.machine(node_id)
@@ -105,7 +105,7 @@ def _crash_at(
 
 def crash_load(field: Field, rng: random.Random) -> Applied | None:
     """Dies, and again while it loads its logs."""
-    node_id = field.pick(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
     machine = field.cluster.machine(node_id)
@@ -135,7 +135,7 @@ def crash_truncation(field: Field, rng: random.Random) -> Applied | None:
 
 def crash_append(field: Field, rng: random.Random) -> Applied | None:
     """Dies with half an append written."""
-    node_id = field.pick(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
     machine = field.cluster.machine(node_id)
@@ -145,7 +145,7 @@ def crash_append(field: Field, rng: random.Random) -> Applied | None:
 
 KINDS: Final = (
     FaultKind(name="kill", profile="process", strike=kill, weight=2.0),
-    FaultKind(name="kill_all", profile="process", strike=kill_all, weight=0.3),
+    FaultKind(name="kill_all", profile="process", strike=kill_all, weight=0.1),
     FaultKind(name="stop", profile="process", strike=stop),
     FaultKind(name="pause", profile="process", strike=pause),
     FaultKind(name="stall", profile="process", strike=stall),

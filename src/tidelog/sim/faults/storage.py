@@ -24,7 +24,7 @@ HARMLESS: Final = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, LOG
 
 def _pick_loser(field: Field, rng: random.Random) -> int | None:
     """A broker that may lose data now."""
-    node_id = field.pick(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, field.brokers())
     return node_id if node_id is not None and field.budget.may_lose(node_id, field.look()) else None
 
 
@@ -73,7 +73,7 @@ def rot(field: Field, rng: random.Random) -> Applied | None:
 
 def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
     """A small file is missing, or an older one is back, after a crash."""
-    node_id = field.pick(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
     field.cluster.kill(node_id)
@@ -97,7 +97,7 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
 
 def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:
     """After a crash the mark of an earlier orderly end is back; its broker epoch is not the last one."""
-    node_id = field.pick(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
     machine = field.cluster.machine(node_id)
