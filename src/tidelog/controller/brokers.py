@@ -25,11 +25,27 @@ from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest, Unr
 
 
 def register_broker(
-    situation: Situation, request: BrokerRegistrationRequest, cluster_id: str, sessions: BrokerSessions
+    situation: Situation,
+    request: BrokerRegistrationRequest,
+    cluster_id: str,
+    sessions: BrokerSessions,
+    *,
+    predecessor_connected: bool,
 ) -> Decision[BrokerRegistrationResponse]:
-    """A broker process joins, fenced. Its epoch is the offset of its record; whoever had its id before is gone."""
+    """A broker process joins, fenced. Its epoch is the offset of its record; whoever had its id before is gone.
+
+    `predecessor_connected`: a connection stands that carried heartbeats of the process registered under this id.
+    """
+    if request.cluster_id != cluster_id:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is {cluster_id}",
+        )
     known = situation.image.brokers.get(request.broker_id)
-    _check_registration(situation, request, cluster_id, known, sessions)
+    if known is not None and sessions.is_valid(known.broker_id, situation.now_s):
+        _check_predecessor(known, request, predecessor_connected)
+    _check_directories(situation.image, request)
+    _check_features(situation.image, request)
     if known is not None and known.incarnation_id == request.incarnation_id:
         epoch, fenced, in_controlled_shutdown = known.epoch, known.fenced, known.in_controlled_shutdown
         left = directories_failed(situation, request.broker_id, set(known.log_dirs) - set(request.log_dirs))
@@ -71,35 +87,36 @@ def register_broker(
     )
 
 
-def _check_registration(
-    situation: Situation,
-    request: BrokerRegistrationRequest,
-    cluster_id: str,
-    known: BrokerRegistration | None,
-    sessions: BrokerSessions,
-) -> None:
-    if request.cluster_id != cluster_id:
-        raise ApiError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, this is {cluster_id}",
-        )
-    another = known is not None and known.incarnation_id != request.incarnation_id and not known.in_controlled_shutdown
-    if another and sessions.is_valid(request.broker_id, situation.now_s):
+def _check_predecessor(known: BrokerRegistration, request: BrokerRegistrationRequest, connected: bool) -> None:
+    """The session of the process before this one is valid, which says that it may live.
+
+    Unless it can be told that it does not: nobody else holds its directories while it does, nobody else listens where
+    it listened, and its connection ended with it. Only two machines with copies of one disk could say all that of two
+    processes, and of the one that lives the connection stands.
+    """
+    if known.incarnation_id == request.incarnation_id or known.in_controlled_shutdown:
+        return
+    listened = {(each.host, each.port) for each in known.listeners}
+    listens = {(each.host, each.port) for each in request.listeners}
+    took_its_place = bool(set(known.log_dirs) & set(request.log_dirs)) and bool(listened & listens)
+    if connected or not took_its_place:
         raise ApiError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"broker {request.broker_id} is registered by another process that is alive",
         )
+
+
+def _check_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> None:
     if RESERVED_UUIDS & set(request.log_dirs):
         raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id is one of the reserved ones")
     if len(set(request.log_dirs)) != len(request.log_dirs):
         raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id appears twice")
-    for other in situation.image.brokers.values():
+    for other in image.brokers.values():
         shared = set(request.log_dirs) & set(other.log_dirs)
         if other.broker_id != request.broker_id and shared:
             raise ApiError(
                 ErrorCode.INVALID_REGISTRATION, f"broker {other.broker_id} has a log directory of the same id"
             )
-    _check_features(situation.image, request)
 
 
 def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> None:

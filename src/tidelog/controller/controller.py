@@ -185,7 +185,13 @@ class Controller:
     # --- decisions that need more than the situation ---
 
     def _register_broker(self, situation: Situation, request: BrokerRegistrationRequest) -> Decision[Any]:
-        return register_broker(situation, request, self._cluster_id, self.sessions)
+        known = situation.image.brokers.get(request.broker_id)
+        # The local broker needs no connection.
+        connected = known is not None and (
+            known.broker_id == self._local_broker_id
+            or self.fast_fence.is_connected(BrokerProcess(known.broker_id, known.epoch))
+        )
+        return register_broker(situation, request, self._cluster_id, self.sessions, predecessor_connected=connected)
 
     def _heartbeat(self, situation: Situation, request: BrokerHeartbeatRequest) -> Decision[Any]:
         decision = heartbeat(situation, request, self.sessions)

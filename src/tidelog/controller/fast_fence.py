@@ -79,6 +79,10 @@ class FastFence:
         """By us: that says nothing of the broker."""
         self._connections.pop(connection, None)
 
+    def is_connected(self, process: BrokerProcess) -> bool:
+        """Whether a connection that carried its heartbeats still stands."""
+        return process in self._connections.values()
+
     def took_over(self, processes: Iterable[BrokerProcess], now_s: float) -> None:
         """These are unfenced, and this controller has not heard of them."""
         for broker_id, epoch in processes:

@@ -15,6 +15,7 @@ from tests.unit.controller.harness import (
     with_topic,
 )
 
+from tidelog.controller.fast_fence import BrokerProcess
 from tidelog.core.events import BrokerFenced, BrokerRegistered, BrokerUnfenced, LeaderElected
 from tidelog.metadata.features import bootstrap_records
 from tidelog.metadata.image import EMPTY_IMAGE, LeaderRecoveryState, Provenance
@@ -30,10 +31,18 @@ from tidelog.metadata.records import (
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from tidelog.wire.messages.broker_registration import Listener
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 E = ErrorCode
+
+
+def connected(harness: Harness, broker_id: int) -> None:
+    """Its heartbeats come over a connection that stands."""
+    harness.controller.fast_fence.heard(
+        f"heartbeats of {broker_id}", BrokerProcess(broker_id, harness.epoch(broker_id))
+    )
 
 
 @pytest.mark.rule("C1")
@@ -77,6 +86,7 @@ class TestRegistration:
     @pytest.mark.rule("C2")
     def test_another_process_while_the_first_is_alive(self) -> None:
         harness = cluster(1)
+        connected(harness, 1)
         assert harness.register(1, incarnation=2).error_code == E.DUPLICATE_BROKER_REGISTRATION
         harness.now_s += 8.9
         assert harness.register(1, incarnation=2).error_code == E.DUPLICATE_BROKER_REGISTRATION
@@ -93,9 +103,47 @@ class TestRegistration:
     def test_a_broker_of_the_same_process_as_the_controller_need_not_wait(self) -> None:
         harness = Harness(local_broker_id=1)
         harness.join(1, 2)
+        connected(harness, 2)
         harness.controller.activate(harness.image, [], harness.now_s)
         assert harness.register(1, incarnation=2).error_code == E.NONE
         assert harness.register(2, incarnation=2).error_code == E.DUPLICATE_BROKER_REGISTRATION
+
+    @pytest.mark.rule("C2", "E6")
+    def test_who_took_the_place_of_a_process_that_is_gone_need_not_wait(self) -> None:
+        harness = with_topic(1, 2, 3)
+        connected(harness, 1)
+        harness.controller.fast_fence.connection_lost("heartbeats of 1", harness.now_s)
+        before = harness.epoch(1)
+        assert harness.register(1, incarnation=2).error_code == E.NONE
+        assert harness.epoch(1) > before and harness.image.brokers[1].fenced
+        assert 1 not in harness.partition().isr
+
+    @pytest.mark.rule("C2")
+    def test_a_controller_that_never_heard_of_the_process_before_goes_by_its_place(self) -> None:
+        harness = cluster(1, 2)
+        harness.controller.activate(harness.image, [], harness.now_s)
+        assert harness.register(2, incarnation=2).error_code == E.NONE
+
+    @pytest.mark.rule("C2")
+    @pytest.mark.parametrize(
+        "elsewhere",
+        [
+            {"log_dirs": [UUID(int=1077)]},
+            {"log_dirs": []},
+            {"listeners": [Listener(name="PLAINTEXT", host="elsewhere", port=9092)]},
+        ],
+    )
+    def test_who_is_not_in_its_place_waits_for_the_session(self, elsewhere: dict[str, Any]) -> None:
+        harness = cluster(1)
+        assert harness.register(1, incarnation=2, **elsewhere).error_code == E.DUPLICATE_BROKER_REGISTRATION
+        harness.now_s += 9.0
+        assert harness.register(1, incarnation=2, **elsewhere).error_code == E.NONE
+
+    @pytest.mark.rule("C2")
+    def test_nobody_takes_the_place_of_the_broker_beside_the_controller(self) -> None:
+        harness = Harness(local_broker_id=1)
+        harness.join(1)
+        assert harness.register(1, incarnation=2).error_code == E.DUPLICATE_BROKER_REGISTRATION
 
     @pytest.mark.parametrize(
         ("more", "code"),
