@@ -5,7 +5,7 @@ committed before the one that follows from it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -153,9 +153,19 @@ class ControllerTimers:
 
     async def _dial_broker(self, process: BrokerProcess) -> None:
         registered = self._controller.image.brokers.get(process.broker_id)
-        outcome = DialOutcome.SILENT
-        if registered is not None and registered.listeners:
-            at = registered.listeners[0]
-            outcome = await self._dial(process.broker_id, at.host, at.port, DIAL_TIMEOUT_S)
-        self._controller.fast_fence.dialled(process, outcome, self._loop.time())
+        listeners = () if registered is None else registered.listeners
+        outcomes = await asyncio.gather(
+            *(self._dial(process.broker_id, at.host, at.port, DIAL_TIMEOUT_S) for at in listeners)
+        )
+        self._controller.fast_fence.dialled(process, taken_together(outcomes), self._loop.time())
         self.changed()
+
+
+def taken_together(outcomes: Sequence[DialOutcome]) -> DialOutcome:
+    """Of all listeners of one broker. A refusal counts when no listener says otherwise: one of them may be told to
+    clients as an address that means something else here, such as localhost.
+    """
+    for told in (DialOutcome.REACHED, DialOutcome.SILENT):
+        if told in outcomes:
+            return told
+    return DialOutcome.REFUSED if outcomes else DialOutcome.SILENT
