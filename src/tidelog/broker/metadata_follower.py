@@ -15,6 +15,7 @@ from tidelog.metadata.compare import compare
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage
 from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
+from tidelog.quorum.errors import QuorumError
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leader
 from tidelog.storage.manager import LogManager
@@ -33,6 +34,7 @@ class MetadataFollower:
         self._broker = broker
         self._logs = logs
         self._incarnation_id = incarnation_id
+        self._registered = False
         self._has_roles = False
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
         # The controller lets a broker go when the others know of it: it should hear of it soon.
@@ -65,6 +67,7 @@ class MetadataFollower:
     def on_metadata(self, image: ClusterImage, delta: MetadataDelta) -> None:
         """One committed batch, in the order of the log."""
         broker = self._broker
+        self._check_not_replaced(image)
         broker.image = image
         offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
         if offsets_topic is not None:
@@ -80,6 +83,18 @@ class MetadataFollower:
             self.on_shutdown_elsewhere()
         if delta.deleted_topics:
             broker.groups.on_topics_deleted([topic.name for topic in delta.deleted_topics])
+
+    def _check_not_replaced(self, image: ClusterImage) -> None:
+        """What the metadata gives to this broker's id is given to the process registered under it.
+
+        One that was replaced while it was cut off or paused must not take it: it would lead beside its successor, in
+        the same epoch, and where the ISR is the leader alone acknowledge what nobody else has.
+        """
+        registered = image.broker(self._broker.node_id)
+        if registered is not None and registered.incarnation_id == self._incarnation_id:
+            self._registered = True
+        elif registered is not None and self._registered:
+            raise QuorumError(f"another process has registered as broker {registered.broker_id}, this one must stop")
 
     def close(self) -> None:
         self._broker.groups.close()

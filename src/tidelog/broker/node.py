@@ -9,8 +9,8 @@ quorum left last. Everything runs over the ports that are handed in, so the same
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
 from tidelog.broker.api.table import broker_dispatch, quorum_dispatch
 from tidelog.broker.broker import Broker
@@ -182,8 +182,21 @@ class Node:
         role.load()
         self._check_failure()
         await self._listen(config.broker_listeners, broker_dispatch(role.broker))
-        await role.join(self._advertised())
-        self._check_failure()
+        await self._unless_failed(role.join(self._advertised()))
+
+    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for what needs the cluster. A node whose metadata log has failed follows no controller any more, so it
+        would wait for ever: to be caught up, to be unfenced.
+        """
+        working, failed = asyncio.ensure_future(work), asyncio.ensure_future(self.failed.wait())
+        try:
+            await asyncio.wait((working, failed), return_when=asyncio.FIRST_COMPLETED)
+            self._check_failure()
+            await working
+        finally:
+            for each in (working, failed):
+                each.cancel()
+            await asyncio.gather(working, failed, return_exceptions=True)
 
     def _check_failure(self) -> None:
         if self._failure is not None:
