@@ -34,12 +34,6 @@ def test_a_cluster_for_the_length_of_a_block() -> None:
         cluster.start(1)
         with pytest.raises(ClusterError, match=r"waited 0\.1 s for a leader of orders-0 other than"):
             cluster.wait_leader("orders", 0, not_in=[1], timeout=0.1)
-        with pytest.raises(ClusterError, match="come with replication"):
-            cluster.isolate(1)
-        with pytest.raises(ClusterError, match="come with replication"):
-            cluster.slow(1, ms=200)
-        with pytest.raises(ClusterError, match="come with replication"):
-            cluster.heal()
     assert not directory.exists()
     with pytest.raises(ClusterError, match="not running"):
         _ = cluster.bootstrap

@@ -162,7 +162,9 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links
     obeying: asyncio.Task[None] | None = None
     if links_fd is not None:
         links = Links(loop)
-        obeying = loop.create_task(obey(links, links_fd))
+        told = asyncio.Event()
+        obeying = loop.create_task(obey(links, links_fd, told))
+        await told.wait()
     node = Node(
         config,
         disk=disk,

@@ -39,6 +39,9 @@ class LinkState:
     mute: frozenset[int] = field(default_factory=frozenset)
     delay_s: float = 0.0
 
+    def to_json(self) -> dict[str, Any]:
+        return {"deaf": sorted(self.deaf), "mute": sorted(self.mute), "delay_ms": round(self.delay_s * 1000)}
+
     @classmethod
     def from_json(cls, data: Any) -> "LinkState":
         """ValueError if it is not what `to_json` made."""

@@ -1,7 +1,9 @@
 """How a supervisor sets the links of its node: a line of JSON each way over a socket that the node inherits.
 
 -> {"deaf": [1, 3], "mute": [1, 3], "delay_ms": 0}
-<- {"ok": true}
+<- {"ok": true, "links": {"deaf": [1, 3], "mute": [1, 3], "delay_ms": 0}}
+
+The first line comes at once: the node waits for it, so that no byte leaves that should not.
 """
 
 import asyncio
@@ -17,16 +19,21 @@ log = logging.getLogger("tidelog.links")
 _MAX_LINE_BYTES: Final = 64 * 1024
 
 
-async def obey(links: Links, fd: int) -> None:
-    """Until the supervisor is gone; then everything is whole again, since nobody is left to heal it."""
+async def obey(links: Links, fd: int, told: asyncio.Event) -> None:
+    """Until the supervisor is gone; then everything is whole again, since nobody is left to heal it.
+
+    Sets `told` when the first line, or none, has come.
+    """
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=fd), limit=_MAX_LINE_BYTES)
     try:
         while line := await reader.readline():
             writer.write(_answer(links, line))
+            told.set()
             await writer.drain()
     except (ConnectionError, ValueError) as error:
         log.warning("the supervisor's line is closed: %s", error)
     finally:
+        told.set()
         links.set(LinkState())
         writer.close()
 
@@ -44,4 +51,4 @@ def _answer(links: Links, line: bytes) -> bytes:
             1000 * state.delay_s,
         )
     links.set(state)
-    return b'{"ok": true}\n'
+    return json.dumps({"ok": True, "links": state.to_json()}).encode() + b"\n"

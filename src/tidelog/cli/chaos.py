@@ -1,6 +1,6 @@
 """`chaos`: faults on a cluster that `up` or `tidelog.testing.Cluster` started."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,7 +9,9 @@ from tidelog.cli.options import Data, example
 from tidelog.cli.output import note
 from tidelog.cli.session import cluster_errors
 
-app = typer.Typer(help="Kill, stop, pause and restart nodes of a running cluster.", no_args_is_help=True)
+app = typer.Typer(
+    help="Kill, stop, pause, restart, cut off and slow down nodes of a running cluster.", no_args_is_help=True
+)
 
 Node = Annotated[int, typer.Argument(metavar="NODE", help="Id of a node.")]
 
@@ -44,9 +46,49 @@ def resume(node: Node, data: Data = DEFAULT_DATA) -> None:
     _ask("resume", node, data, "resumed")
 
 
-def _ask(command: str, node: int, data: Data, done: str) -> None:
+@app.command(epilog=example("tidelog chaos isolate 1 --data ./tidelog-data", "tidelog chaos isolate 1 --from 2,3"))
+def isolate(
+    node: Node,
+    from_nodes: Annotated[
+        str, typer.Option("--from", metavar="NODES", help="Only what these nodes send does not arrive (2,3).")
+    ] = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Cut a node off from the other nodes: bytes stop silently, both ways. Clients still reach it."""
+    fields = {"from": _node_ids(from_nodes)} if from_nodes else {}
+    _ask("isolate", node, data, f"hears nothing of nodes {from_nodes}" if from_nodes else "is cut off", **fields)
+
+
+@app.command(epilog=example("tidelog chaos slow 1 --ms 200"))
+def slow(
+    node: Node,
+    ms: Annotated[int, typer.Option("--ms", min=0, max=60_000, help="How much later; 0 ends it.")],
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Let what a node says to the other nodes arrive later."""
+    _ask("slow", node, data, f"is {ms} ms late", ms=ms)
+
+
+@app.command(epilog=example("tidelog chaos heal"))
+def heal(data: Data = DEFAULT_DATA) -> None:
+    """End every isolate and slow."""
     from tidelog.cluster.control import call
     from tidelog.cluster.layout import ClusterDir
 
-    cluster_errors(lambda: call(ClusterDir(data), command, node=node))
+    cluster_errors(lambda: call(ClusterDir(data), "heal"))
+    note("all nodes hear each other")
+
+
+def _node_ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"node ids are numbers with commas between them, not {text!r}") from None
+
+
+def _ask(command: str, node: int, data: Data, done: str, **fields: Any) -> None:
+    from tidelog.cluster.control import call
+    from tidelog.cluster.layout import ClusterDir
+
+    cluster_errors(lambda: call(ClusterDir(data), command, node=node, **fields))
     note(f"node {node} {done}")

@@ -19,8 +19,7 @@ MAX_CONNECTIONS: Final = 32
 # Longer than any command takes: a start waits for readiness, a stop for an orderly shutdown.
 COMMAND_TIMEOUT_S: Final = 90.0
 
-NODE_COMMANDS: Final = ("kill", "stop", "start", "pause", "resume")
-LATER_COMMANDS: Final = ("isolate", "slow", "heal")
+NODE_COMMANDS: Final = ("kill", "stop", "start", "pause", "resume", "isolate", "slow")
 
 
 class ControlServer:
@@ -91,17 +90,18 @@ class ControlServer:
             self._on_down()
             await self._stopped.wait()
             return {}
-        if command in LATER_COMMANDS:
-            raise BadRequest(f"{command} comes with replication")
+        if command == "heal":
+            await self._supervisor.heal()
+            return {}
         if command not in NODE_COMMANDS:
             raise BadRequest(f"unknown command {command!r}")
         node = request.get("node")
         if not isinstance(node, int) or isinstance(node, bool):
             raise BadRequest(f"{command} wants the id of a node, not {node!r}")
-        await self._run_on_node(command, node)
+        await self._run_on_node(command, node, request)
         return {}
 
-    async def _run_on_node(self, command: str, node: int) -> None:
+    async def _run_on_node(self, command: str, node: int, request: dict[str, Any]) -> None:
         supervisor = self._supervisor
         match command:
             case "kill":
@@ -114,6 +114,24 @@ class ControlServer:
                 supervisor.pause(node)
             case "resume":
                 supervisor.resume(node)
+            case "isolate":
+                await supervisor.isolate(node, _node_ids(request.get("from")))
+            case "slow":
+                await supervisor.slow(node, _milliseconds(request.get("ms")))
+
+
+def _node_ids(value: Any) -> list[int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
+        raise BadRequest(f"from wants a list of node ids, not {value!r}")
+    return value
+
+
+def _milliseconds(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadRequest(f"slow wants a number of milliseconds, not {value!r}")
+    return value
 
 
 class NoSupervisor(ClusterError):

@@ -8,6 +8,7 @@ from typing import Final
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import NodeLayout
+from tidelog.cluster.links import OPTION, LinkLine, LinkWish
 from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.process import NodeProcess, describe_exit
 from tidelog.cluster.states import ALIVE, TRANSITIONS, NodeState, NodeStatus
@@ -31,6 +32,7 @@ class SupervisedNode:
         *,
         dies_with_us: bool,
         nursery: Nursery | None,
+        wish: Callable[[], LinkWish],
         on_change: OnChange,
     ) -> None:
         self.layout = layout
@@ -40,6 +42,9 @@ class SupervisedNode:
         self._directory = directory
         self._dies_with_us = dies_with_us
         self._nursery = nursery
+        # What is wished of its links; only real nodes can be told.
+        self._wish = wish
+        self._line: LinkLine | None = None
         self._on_change = on_change
         self._process: NodeProcess | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -82,10 +87,31 @@ class SupervisedNode:
         self._watcher = asyncio.create_task(self._watch(self._process), name=f"node-{self.id}")
 
     async def _spawn(self, console: Path) -> NodeProcess:
-        if self._nursery is None:
+        if tuple(self._command[: len(BROKER)]) != BROKER:
             return await NodeProcess.spawn(self._command, console, dies_with_us=self._dies_with_us)
-        arguments = self._command[len(BROKER) :]
-        return await NodeProcess.fork(self._nursery, arguments, console, f"tidelog-node-{self.id}")
+        line = LinkLine()
+        inherit = {OPTION: line.fd}
+        try:
+            if self._nursery is None:
+                process = await NodeProcess.spawn(
+                    self._command, console, dies_with_us=self._dies_with_us, inherit=inherit
+                )
+            else:
+                arguments = self._command[len(BROKER) :]
+                process = await NodeProcess.fork(
+                    self._nursery, arguments, console, f"tidelog-node-{self.id}", inherit=inherit
+                )
+        except BaseException:
+            line.close()
+            raise
+        await line.open(self._wish())
+        self._line = line
+        return process
+
+    async def tell_links(self) -> None:
+        """After the wish has changed. A node that is down hears of it when it starts, a paused one when it goes on."""
+        if self._line is not None and self.alive:
+            await self._line.set(self._wish(), wait=self.state is not NodeState.PAUSED)
 
     def mark_running(self) -> None:
         if self.state is NodeState.STARTING:
@@ -146,6 +172,9 @@ class SupervisedNode:
             await asyncio.wait((waiting,), timeout=CONSOLE_CHECK_S)
             process.bound_console()
         self.exit_status = waiting.result()
+        if self._line is not None:
+            self._line.close()
+            self._line = None
         (self._directory / "node.pid").unlink(missing_ok=True)
         if self.state is NodeState.STOPPING:
             self._move(NodeState.STOPPED)

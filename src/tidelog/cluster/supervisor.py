@@ -4,9 +4,11 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.links import LinkWishes
 from tidelog.cluster.node import STOP_TIMEOUT_S, SupervisedNode
 from tidelog.cluster.nursery import Nursery
 from tidelog.cluster.plan import ClusterRequest, PreparedCluster, prepare
@@ -50,6 +52,7 @@ class Supervisor:
         self._nursery = nursery
         self._on_event = on_event
         self._probe = probe
+        self._links = LinkWishes([node.id for node in self.layout.nodes])
         self._nodes = {
             node.id: SupervisedNode(
                 node,
@@ -57,6 +60,7 @@ class Supervisor:
                 self.directory.node_dir(node.id),
                 dies_with_us=request.dies_with_us,
                 nursery=nursery,
+                wish=partial(self._links.of, node.id),
                 on_change=self._changed,
             )
             for node in self.layout.nodes
@@ -133,6 +137,27 @@ class Supervisor:
 
     def resume(self, node_id: int) -> None:
         self.node(node_id).resume()
+
+    # --- between nodes ---
+
+    async def isolate(self, node_id: int, from_nodes: Sequence[int] | None = None) -> None:
+        """Silently cuts a node off from the others, both ways; with `from_nodes`, it only does not hear these."""
+        node = self.node(node_id)
+        self._links.isolate(node_id, from_nodes)
+        await node.tell_links()
+
+    async def slow(self, node_id: int, delay_ms: int) -> None:
+        """What a node says to the others arrives so much later; 0 ends it."""
+        node = self.node(node_id)
+        self._links.slow(node_id, delay_ms)
+        await node.tell_links()
+
+    async def heal(self) -> None:
+        """Ends every `isolate` and `slow`."""
+        self._links.heal()
+        await asyncio.gather(*(node.tell_links() for node in self._nodes.values()))
+
+    # --- all of them ---
 
     async def stop_all(self, *, timeout_s: float = STOP_TIMEOUT_S) -> list[int]:
         """Stops what runs, all at once; returns the nodes that had to be killed."""

@@ -140,16 +140,19 @@ class Cluster:
         self._call(resume())
 
     def isolate(self, node: int, *, from_nodes: Sequence[int] | None = None) -> None:
-        """Cuts a node off from the others."""
-        raise ClusterError(f"cannot isolate node {node}: faults of the network come with replication")
+        """Cuts a node off from the others, silently and both ways; clients still reach it.
+
+        With `from_nodes` only what these send does not arrive.
+        """
+        self._call(self._running().isolate(node, from_nodes))
 
     def slow(self, node: int, *, ms: int) -> None:
-        """Delays what goes between a node and the others."""
-        raise ClusterError(f"cannot slow node {node} by {ms} ms: faults of the network come with replication")
+        """Delays what a node says to the others; 0 ends it."""
+        self._call(self._running().slow(node, ms))
 
     def heal(self) -> None:
-        """Ends `isolate` and `slow`."""
-        raise ClusterError("nothing to heal: faults of the network come with replication")
+        """Ends every `isolate` and `slow`."""
+        self._call(self._running().heal())
 
     # --- topics and partitions ---
 

@@ -43,8 +43,15 @@ async def test_status_and_faults(tmp_path: Path) -> None:
             with pytest.raises(ClusterError, match="no node 9") as caught:
                 await ask(directory, "kill", node=9)
             assert caught.value.status == 2
-            with pytest.raises(ClusterError, match="comes with replication"):
-                await ask(directory, "isolate", node=1)
+            with pytest.raises(ClusterError, match="can be isolated from nodes"):
+                await ask(directory, "isolate", node=1, **{"from": [1]})
+            with pytest.raises(ClusterError, match="list of node ids"):
+                await ask(directory, "isolate", node=1, **{"from": "2"})
+            with pytest.raises(ClusterError, match="number of milliseconds"):
+                await ask(directory, "slow", node=1)
+            with pytest.raises(ClusterError, match="slowed by 0 to"):
+                await ask(directory, "slow", node=1, ms=-1)
+            await ask(directory, "heal")
             with pytest.raises(ClusterError, match="wants the id of a node"):
                 await ask(directory, "kill", node="one")
             with pytest.raises(ClusterError, match="unknown command"):
