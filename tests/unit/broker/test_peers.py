@@ -11,7 +11,8 @@ from tests.unit.broker.toy_node import ToyNode
 from tests.unit.broker.toy_server import in_virtual_time
 
 from tidelog.broker.broker_dialler import dial
-from tidelog.broker.peers import Peers, node_client_id
+from tidelog.broker.links import node_client_id
+from tidelog.broker.peers import Peers
 from tidelog.client.addresses import Address
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ConnectionFailed, ConnectionRefused, RequestTimedOut

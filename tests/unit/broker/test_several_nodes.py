@@ -36,11 +36,11 @@ def knows(cluster: SimCluster, node_id: int, topic: str) -> bool:
 def test_every_broker_hears_of_a_topic_that_any_of_them_was_asked_for() -> None:
     async def story(cluster: SimCluster) -> None:
         assert len(active_controllers(cluster)) == 1
-        for node_id in (1, 2, 3, 4):
+        names = [f"by-{node_id}" for node_id in cluster.nodes]
+        for node_id, name in zip(cluster.nodes, names, strict=True):
             client = await connect(cluster, node_id)
-            assert await create(client, f"by-{node_id}") is ErrorCode.NONE
-            name = f"by-{node_id}"
-            await cluster.until(lambda name=name: all(knows(cluster, other, name) for other in (1, 2, 3, 4)))
+            assert await create(client, name) is ErrorCode.NONE
+        await cluster.until(lambda: all(knows(cluster, node_id, name) for node_id in cluster.nodes for name in names))
         await cluster.stop_all()
 
     on_virtual_cluster(story, brokers=4)
