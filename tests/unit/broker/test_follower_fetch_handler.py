@@ -153,6 +153,28 @@ def test_a_fetch_that_waits_tells_where_it_stands_once() -> None:
     on_virtual_time(story)
 
 
+@pytest.mark.rule("F2", "F5")
+def test_a_follower_that_diverges_is_told_where_and_has_told_nothing() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with running_node(MemoryDisk()) as broker:
+            client, follower = await VirtualClient.connect(), await VirtualClient.connect()
+            await client.create_topic("orders")
+            with_second_broker(broker, leader=1, isr=(1, 2), epoch=7)
+            await client.produce("orders", b"x", acks=1)
+            with_second_broker(broker, leader=1, isr=(1, 2), epoch=9)
+            before = loop.time()
+            found = only(await follower.call(follower_fetch(broker, 1, 9, wait_ms=5000, last_epoch=8), V))
+            diverging = (found.diverging_epoch.epoch, found.diverging_epoch.end_offset)
+            assert (found.error_code, diverging, found.records) == (ErrorCode.NONE, (7, 1), b"")
+            assert loop.time() == before
+            partition = broker.replicas.partition(ORDERS)
+            assert [state.log_end_offset for state in partition.require_leader().followers.values()] == [-1]
+            assert partition.log.high_watermark == 0
+
+    on_virtual_time(story)
+
+
 @pytest.mark.rule("F6")
 def test_a_follower_is_told_the_end_of_the_log() -> None:
     async def story() -> None:

@@ -295,6 +295,17 @@ def test_what_may_have_been_committed_stays_pending_until_metadata_tells(error: 
     assert led.partition.require_leader().isr_state == Committed(isr=frozenset(map(BrokerId, (1, 2, 3))))
 
 
+@pytest.mark.rule("I4", "W1")
+def test_an_expansion_that_nobody_answers_counts_the_newcomer_however_long() -> None:
+    """Also when it has fallen behind again: the controller may have it in, and may elect it."""
+    led = pending_expand()
+    led.now_s += 10 * LAG_S
+    led.write(2)
+    led.fetch(2)
+    led.partition.check_isr(led.now_s)
+    assert (led.high_watermark, led.maximal_isr) == (3, {1, 2, 3})
+
+
 @pytest.mark.rule("I5")
 @pytest.mark.parametrize("error", RETRIES)
 def test_anything_else_is_asked_again_unchanged(error: ErrorCode) -> None:
@@ -313,6 +324,18 @@ def test_newer_metadata_overtakes_a_proposal_and_its_answer_is_stale() -> None:
     led.answer(isr=[1, 2, 3], partition_epoch=1)
     assert (led.isr, led.partition.require_leader().partition_epoch) == ({1, 2}, 4)
     led.fetch(3)
+    assert led.proposed().partition_epoch == 4
+
+
+@pytest.mark.rule("I5")
+@pytest.mark.parametrize("error", [*RESETS, ErrorCode.NONE])
+def test_an_answer_to_an_older_proposal_does_nothing_to_the_newer_one(error: ErrorCode) -> None:
+    led = pending_expand()
+    led.apply(isr=(1, 2), partition_epoch=4)
+    led.fetch(3)
+    newer = led.partition.require_leader().isr_state
+    led.answer(error, isr=[1, 2], partition_epoch=5)
+    assert led.partition.require_leader().isr_state is newer
     assert led.proposed().partition_epoch == 4
 
 

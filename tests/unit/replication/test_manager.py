@@ -201,6 +201,15 @@ def test_a_fenced_follower_outside_the_isr_holds_nobody_up() -> None:
 
 
 @pytest.mark.rule("W1")
+def test_a_smaller_set_lets_the_high_watermark_go_on_and_who_waits_is_told() -> None:
+    host = Host()
+    host.see(led())
+    host.write()
+    host.see(led(isr=(1,), partition_epoch=1))
+    assert (host.partition.log.high_watermark, host.progress, host.leadership) == (1, [ORDERS], [])
+
+
+@pytest.mark.rule("W1")
 def test_a_smaller_minimum_lets_the_high_watermark_go_on() -> None:
     host = Host()
     host.see(led(isr=(1,)), config={"min.insync.replicas": "2"})
