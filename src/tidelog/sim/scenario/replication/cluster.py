@@ -118,7 +118,7 @@ class ReplicationCluster:
         """The process ends between two steps; files stay, connections break, and the controller may dial."""
         process = self._end(broker_id)
         process.logs.release()
-        if not self.network.is_apart(broker_id, CONTROLLER):
+        if not self.network.is_cut(broker_id, CONTROLLER):
             self.controller.connection_lost(broker_id, process.epoch, self.now_s)
 
     def power_cut(self, broker_id: int) -> None:
@@ -166,7 +166,7 @@ class ReplicationCluster:
             self.react()
 
     def _dial(self, broker_id: int) -> DialOutcome:
-        if self.network.is_apart(broker_id, CONTROLLER):
+        if self.network.is_cut(broker_id, CONTROLLER):
             return DialOutcome.SILENT
         return DialOutcome.REACHED if self.machines[broker_id].process else DialOutcome.REFUSED
 
@@ -174,7 +174,7 @@ class ReplicationCluster:
 
     def _beat(self, machine: Machine) -> None:
         process = machine.process
-        if process is None or self.network.is_apart(machine.broker_id, CONTROLLER):
+        if process is None or self.network.is_cut(machine.broker_id, CONTROLLER):
             return
         machine.heartbeat_at_s = self.now_s + machine.config.broker_heartbeat_interval_ms / 1000
         if process.epoch < 0 and not self._register(machine, process):
@@ -254,7 +254,7 @@ class ReplicationCluster:
 
     def _apply_metadata(self, machine: Machine) -> None:
         process = machine.process
-        if process is None or self.network.is_apart(machine.broker_id, CONTROLLER):
+        if process is None or self.network.is_cut(machine.broker_id, CONTROLLER):
             return
         for batch in self.controller.batches:
             if batch.provenance.offset > process.image.provenance.offset:
@@ -295,7 +295,8 @@ class ReplicationCluster:
             partition = process.replicas.partition(write.topic_partition)
             info = partition.append_as_leader(memoryview(bytearray(batch)), write.acks, process.now_ms, self.now_s)
         except ApiError as error:
-            self._tell(f"{broker_id}: {write}: {error.code.name}: {error.message}")
+            # The rest of it is for logs.
+            self._tell(f"{broker_id}: {write}: {error.code.name}: {error.message.partition(';')[0]}")
             return
         if info.duplicate:
             self._tell(f"{broker_id}: {write}: known already, at offset {info.first_offset}")

@@ -1,13 +1,13 @@
 """Messages between brokers and to the controller: on their way until somebody delivers or loses them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from tidelog.metadata.image import ClusterImage
 from tidelog.replication.fetch_session import error_name
 from tidelog.replication.fetcher import Fetcher
-from tidelog.sim.scenario.replication.metadata import CONTROLLER
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -49,24 +49,26 @@ class Packet:
 
 @dataclass(slots=True)
 class Network:
-    """Cuts are pairs (source, target). Nothing is lost but what is sent over a cut, or dropped by the story."""
+    """Nothing is lost but what is sent over a cut, or dropped by the story."""
 
     packets: list[Packet] = field(default_factory=list)
-    cuts: set[tuple[Node, Node]] = field(default_factory=set)
+    # Both ways: from everyone, and pairs from each other.
+    isolated: set[Node] = field(default_factory=set)
+    cuts: set[frozenset[Node]] = field(default_factory=set)
 
-    def is_cut(self, source: Node, target: Node) -> bool:
-        return (source, target) in self.cuts
+    def is_cut(self, one: Node, other: Node) -> bool:
+        return bool(self.isolated & {one, other}) or frozenset({one, other}) in self.cuts
 
-    def is_apart(self, one: Node, other: Node) -> bool:
-        """In one direction at least: no question is answered."""
-        return self.is_cut(one, other) or self.is_cut(other, one)
+    def cut(self, nodes: Sequence[Node]) -> None:
+        """One node from everyone, several from each other."""
+        if len(nodes) == 1:
+            self.isolated.add(nodes[0])
+        self.cuts |= {frozenset(pair) for pair in combinations(nodes, 2)}
 
-    def cut(self, one: Node, other: Node) -> None:
-        self.cuts |= {(one, other), (other, one)}
-
-    def heal(self, nodes: set[Node]) -> None:
-        """All cuts of these nodes; of no node, all there are."""
-        self.cuts = {pair for pair in self.cuts if nodes and not nodes & set(pair)}
+    def heal(self, nodes: Sequence[Node]) -> None:
+        """All cuts of one node, those between several, or without any all there are."""
+        self.isolated = {each for each in self.isolated if nodes and [each] != list(nodes)}
+        self.cuts = {pair for pair in self.cuts if not (pair.issuperset(nodes) or pair.issubset(nodes))}
 
 
 def _parts(message: Any, image: ClusterImage) -> Iterator[str]:
@@ -118,7 +120,3 @@ def _fetched(data: PartitionData) -> str:
 def _name(image: ClusterImage, topic_id: Any, partition: int) -> str:
     topic = image.topic_by_id(topic_id)
     return f"{topic.name if topic else topic_id}-{partition}"
-
-
-def node(word: str) -> Node:
-    return word if word == CONTROLLER else int(word)

@@ -17,6 +17,7 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Follower, Leader
 from tidelog.replication.throttle import ReplicationThrottle
 from tidelog.sim.scenario.replication.metadata import Batch, Tell
+from tidelog.sim.scenario.replication.values import shortened
 from tidelog.storage.manager import LogManager
 from tidelog.storage.memory import MemoryDisk
 from tidelog.wire.errors import ErrorCode
@@ -37,7 +38,7 @@ class Write:
     base_sequence: int = -1
 
     def __str__(self) -> str:
-        return f"produce {' '.join(self.values)}"
+        return f"produce {' '.join(shortened(self.values))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from tidelog.sim.scenario.replication.looking import BrokerView, Entry, PartitionView, ReplicaView
-
-# As many numbers in a row, at least, are written as first..last.
-_RUN = 3
+from tidelog.sim.scenario.replication.values import shortened
 
 
 def table(views: Iterable[PartitionView]) -> list[str]:
@@ -95,23 +93,6 @@ def _words(entries: Sequence[Entry], epoch: int | None) -> list[str]:
         if of_epoch != epoch:
             words.append(f"@{of_epoch}")
         words += shortened([entry.value for entry in group])
-    return words
-
-
-def shortened(values: Sequence[str]) -> list[str]:
-    """Numbers in a row as `0..100`."""
-    words: list[str] = []
-    at = 0
-    while at < len(values):
-        end = at + 1
-        if values[at].isdecimal():
-            while end < len(values) and values[end] == str(int(values[at]) + end - at):
-                end += 1
-        if end - at >= _RUN:
-            words.append(f"{values[at]}..{values[end - 1]}")
-        else:
-            words += values[at:end]
-        at = end
     return words
 
 

@@ -15,7 +15,8 @@ tick 30s               time passes, with timers and heartbeats, without fetches
 run 2s                 time passes, and everybody fetches
 settle [verbose]       everybody fetches until nothing moves; no time passes, fetches are told only if verbose
 deliver 2->1, drop 2->1            what is on its way on a link; C is the controller
-cut 1, cut 1 2, cut 1 C, heal [1]  from everyone; from each other; all links or those of a node
+cut 1, cut 1 2, cut 1 C            from everyone; from each other
+heal, heal 1, heal 1 2             everything; what is cut of a node; what is cut between nodes
 hold 1 metadata|AlterPartition, release 1        what does not arrive by itself
 apply 1                the metadata that is held back is applied
 kill 1, power-cut 1, start 1       the process ends, files stay; what was not synced is gone; a new process
@@ -42,7 +43,8 @@ from tidelog.sim.scenario.replication.looking import entries, look
 from tidelog.sim.scenario.replication.messages import Node, Packet
 from tidelog.sim.scenario.replication.metadata import CONTROLLER
 from tidelog.sim.scenario.replication.process import Write
-from tidelog.sim.scenario.replication.table import shortened, table
+from tidelog.sim.scenario.replication.table import table
+from tidelog.sim.scenario.replication.values import shortened, values
 from tidelog.sim.scenario.text import Command
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.alter_partition_reassignments import (
@@ -66,7 +68,6 @@ from tidelog.wire.records.plain import iter_batches
 
 _LINK: Final = re.compile(r"(\w+)->(\w+)")
 _PARTITION: Final = re.compile(r"([a-z]+)-(\d+)")
-_RANGE: Final = re.compile(r"(\d+)\.\.(\d+)")
 _FETCHES: Final = re.compile(r"(lost: )?\d+->\d+ ")
 _ACKS: Final = {"all": -1, "1": 1, "0": 0}
 _ELECTIONS: Final = {"preferred": 0, "unclean": 1}
@@ -168,12 +169,12 @@ class ReplicationWorld:
         sequence = int(options.pop("sequence", "-1"))
         if options:
             raise command.fail(f"unknown options: {', '.join(options)}")
-        values = [value for word in command.words[2:] if word != "quiet" for value in _values(word)]
-        if not values:
+        written = [value for word in command.words[2:] if word != "quiet" for value in values(word)]
+        if not written:
             raise command.fail("what? One value at least")
         write = Write(
             topic_partition=topic_partition,
-            values=tuple(values),
+            values=tuple(written),
             acks=acks,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -189,8 +190,8 @@ class ReplicationWorld:
             self._lines.append(f"{broker_id}: {error.code.name}: {error.message}")
             return
         records = partition.read_slice(found.slice) if found.slice.size else b""
-        values = [(record.value or b"").decode() for _, batch in iter_batches(records) for record in batch]
-        what = " ".join(shortened(values)) or "nothing"
+        found_values = [(record.value or b"").decode() for _, batch in iter_batches(records) for record in batch]
+        what = " ".join(shortened(found_values)) or "nothing"
         self._lines.append(f"{broker_id}: a consumer reads {what}, up to {found.high_watermark}")
 
     def _latest(self, command: Command) -> None:
@@ -258,20 +259,12 @@ class ReplicationWorld:
         return chosen
 
     def _cut(self, command: Command) -> None:
-        nodes = self._nodes(command)
-        network = self._cluster.network
-        if len(nodes) == 1:
-            everyone: list[Node] = [CONTROLLER, *self._cluster.machines]
-            for other in everyone:
-                if other != nodes[0]:
-                    network.cut(nodes[0], other)
-        for one in nodes:
-            for other in nodes:
-                if one != other:
-                    network.cut(one, other)
+        if not (nodes := self._nodes(command)):
+            raise command.fail("whom? One node from everyone, or several from each other")
+        self._cluster.network.cut(nodes)
 
     def _heal(self, command: Command) -> None:
-        self._cluster.network.heal(set(self._nodes(command)))
+        self._cluster.network.heal(self._nodes(command))
         self._cluster.react()
 
     def _hold(self, command: Command) -> None:
@@ -419,8 +412,3 @@ def _partition(command: Command) -> TopicPartition:
         if found := _PARTITION.fullmatch(word):
             return TopicPartition(found[1], int(found[2]))
     raise command.fail("which partition? As orders-0")
-
-
-def _values(word: str) -> list[str]:
-    found = _RANGE.fullmatch(word)
-    return [word] if found is None else [str(value) for value in range(int(found[1]), int(found[2]) + 1)]
