@@ -39,6 +39,7 @@ log = logging.getLogger("tidelog.node")
 DRAIN_S: Final = 5.0
 # How long a controller that stops waits for brokers that are stopping too: they need it to leave in order.
 OTHERS_LEAVE_S: Final = 5.0
+OTHERS_ANNOUNCE_S: Final = 0.25
 METADATA_LOCK: Final = ".lock"
 
 
@@ -264,13 +265,20 @@ class Node:
         log.info("node %d has stopped", self.config.node_id)
 
     async def _let_others_leave(self, control: ControlPlane) -> None:
-        """A cluster that stops as a whole: the last controllers stay until the other brokers have been let go."""
-        if control.controller is None:
+        """A cluster that stops as a whole: the controller stays until the other brokers have been let go."""
+        controller = control.controller
+        if controller is None or not controller.is_active:
             return
+        loop = asyncio.get_running_loop()
+        heard_all_s = loop.time() + OTHERS_ANNOUNCE_S
+        loop.call_later(OTHERS_ANNOUNCE_S, control.quorum.wake)
 
         def all_gone() -> bool:
-            others = (each for each in control.image.brokers.values() if each.broker_id != self.config.node_id)
-            return not any(each.in_controlled_shutdown and not each.fenced for each in others)
+            others = [each for each in control.image.brokers.values() if each.broker_id != self.config.node_id]
+            leaving = any(each.in_controlled_shutdown and not each.fenced for each in others)
+            # Those that were told to stop together with this node may not have said so yet.
+            done = all(each.fenced for each in others) or (not leaving and loop.time() >= heard_all_s)
+            return done or not controller.is_active
 
         try:
             async with asyncio.timeout(OTHERS_LEAVE_S):
