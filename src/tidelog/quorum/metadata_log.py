@@ -28,7 +28,7 @@ from tidelog.storage.directory import LogDirectory
 from tidelog.storage.log import Log
 from tidelog.storage.log_flush import FlushTask
 from tidelog.storage.ports import Disk
-from tidelog.storage.segment import CorruptSegment
+from tidelog.storage.segment import LOG_SUFFIX, CorruptSegment
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.batch import BatchHeader, iter_headers
 from tidelog.wire.records.plain import decode_batch
@@ -99,7 +99,7 @@ class MetadataLog:
             disk.fsync_dir(metadata_dir)
         remove_unfinished(disk, path)
         refuse_damage(disk, path, newest_epoch)
-        snapshots = list_snapshots(disk, path)
+        snapshots = _standing_snapshots(disk, path)
         newest = snapshots[-1].end_offset if snapshots else 0
         # What is known to have been durable; a log that ends before it has lost something.
         durable = checkpoints.read_offsets(disk, f"{path}/{checkpoints.RECOVERY_POINT_CHECKPOINT}")
@@ -331,6 +331,27 @@ class MetadataLog:
         age_ms = now_ms - reader.head.last_contained_timestamp
         reader.close()
         return age_ms > self.config.retention_ms
+
+
+def _standing_snapshots(disk: Disk, path: str) -> list[SnapshotId]:
+    """Those that the log does not begin beyond; the others are removed.
+
+    A crash in the middle of `clean` leaves one too many, and so does one that was written while the leader's took the
+    place of the log. The oldest tells the epoch of the last record before the log's start: by a wrong one a follower
+    would be given a snapshot for ever, or a log that differs from this one be taken for its beginning.
+    """
+    snapshots = list_snapshots(disk, path)
+    bases = [int(name.removesuffix(LOG_SUFFIX)) for name in disk.list_dir(path) if name.endswith(LOG_SUFFIX)]
+    first = min(bases, default=0)
+    passed = [each for each in snapshots if each.end_offset < first]
+    if len(passed) == len(snapshots):
+        # Then nothing tells what came before the log: that is for the caller to refuse, with all that is there.
+        return snapshots
+    for each in passed:
+        disk.remove(f"{path}/{each.file_name}")
+    if passed:
+        disk.fsync_dir(path)
+    return snapshots[len(passed) :]
 
 
 def _decoded(header: BatchHeader, batch: memoryview) -> LogBatch:
