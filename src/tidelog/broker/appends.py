@@ -39,11 +39,30 @@ def append_as_leader(
     return info
 
 
-def wake(broker: Broker, topic_partition: TopicPartition) -> None:
-    """The high watermark or the leadership of a partition moved: everybody who waits for it looks again."""
-    broker.produce_purgatory.check(topic_partition)
-    broker.fetch_purgatory.check(ReplicaFetch(topic_partition))
-    broker.fetch_purgatory.check(topic_partition)
+def wake(broker: Broker, *topic_partitions: TopicPartition) -> None:
+    """The high watermark or the leadership of partitions moved: everybody who waits for one looks again, once."""
+    broker.produce_purgatory.check_all(topic_partitions)
+    broker.fetch_purgatory.check_all(ReplicaFetch(each) for each in topic_partitions)
+    broker.fetch_purgatory.check_all(topic_partitions)
+
+
+class WakeSoon:
+    """Partitions that moved, until the loop's next turn. One batch of metadata may move thousands, and a follower's
+    fetch waits for thousands: looked at for each, that would be millions of looks.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._moved: dict[TopicPartition, None] = {}
+
+    def __call__(self, partition: Partition) -> None:
+        if not self._moved:
+            self._broker.loop.call_soon(self._wake)
+        self._moved[partition.topic_partition] = None
+
+    def _wake(self) -> None:
+        moved, self._moved = self._moved, {}
+        wake(self._broker, *moved)
 
 
 async def append_and_wait(broker: Broker, topic_partition: TopicPartition, batch: bytes, timeout_ms: int) -> int:

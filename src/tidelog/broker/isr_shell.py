@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from tidelog.broker.appends import wake
+from tidelog.broker.appends import WakeSoon
 from tidelog.broker.broker import Broker
 from tidelog.broker.periodic import Periodic
 from tidelog.core.events import EventSink
@@ -28,7 +28,7 @@ class IsrShell:
         self._sender: asyncio.Task[None] | None = None
         self._timer: Periodic | None = None
         replicas = broker.replicas
-        replicas.on_progress = lambda partition: wake(broker, partition.topic_partition)
+        replicas.on_progress = WakeSoon(broker)
         replicas.context.on_event = on_event
         replicas.context.changes.on_waiting = self._waiting.set
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
-from tidelog.broker.appends import wake
+from tidelog.broker.appends import WakeSoon
 from tidelog.broker.broker import Broker
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import TopicPartition
@@ -36,6 +36,7 @@ class MetadataFollower:
         self._incarnation_id = incarnation_id
         self._registered = False
         self._has_roles = False
+        self._wake_soon = WakeSoon(broker)
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
         # The controller lets a broker go when the others know of it: it should hear of it soon.
         self.on_shutdown_elsewhere: Callable[[], None] = lambda: None
@@ -107,7 +108,7 @@ class MetadataFollower:
                 self._broker.groups.on_election(number, partition.role.epoch)
             else:
                 self._broker.groups.on_resignation(number)
-        wake(self._broker, partition.topic_partition)
+        self._wake_soon(partition)
 
     def _config_changed(self, config: NodeConfig) -> None:
         self._broker.config = config

@@ -66,11 +66,12 @@ class Purgatory:
 
     def check(self, key: Hashable) -> int:
         """Something happened to `key`: completes what it can and returns how many."""
-        watches = self._watches.get(key)
-        if not watches:
-            return 0
+        return self.check_all((key,))
+
+    def check_all(self, keys: Iterable[Hashable]) -> int:
+        """Something happened to all of `keys`: what waits for many of them is looked at once."""
         completed = 0
-        for watch in list(watches):
+        for watch in {watch: None for key in keys for watch in self._watches.get(key, ())}:
             # An operation that wakes others on its way may come back to itself: it is looked at already.
             if watch.done or watch.trying:
                 continue

@@ -135,3 +135,20 @@ def test_an_operation_may_wake_others_while_it_completes(timers: Timers) -> None
     purgatory.check("k")
     assert sorted(story) == ["first done", "second done"]
     assert len(purgatory) == 0
+
+
+def test_what_waits_for_many_keys_is_looked_at_once_when_all_of_them_moved() -> None:
+    looks: list[str] = []
+
+    class Waiting:
+        def try_complete(self) -> bool:
+            looks.append("look")
+            return False
+
+        def expire(self) -> None: ...
+
+    purgatory = Purgatory(lambda _, __: lambda: None)
+    purgatory.try_complete_else_watch(Waiting(), range(1000), 1.0)
+    looks.clear()
+    assert purgatory.check_all(range(2000)) == 0
+    assert looks == ["look"]

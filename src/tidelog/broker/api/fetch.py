@@ -126,8 +126,8 @@ class DelayedFetch:
             if self._replica_id >= 0 and self._has_news(item, entry.read):
                 at_once = True
         self._is_first_look = False
-        for partition in moved:
-            wake(self._broker, partition.topic_partition)
+        if moved:
+            wake(self._broker, *(partition.topic_partition for partition in moved))
         return found, size, at_once
 
     def _find(self, item: WantedPartition, left: int, min_one: bool, moved: list[Partition]) -> Found:
