@@ -3,6 +3,7 @@
 A node never formats by itself: an empty directory where data was expected is a disk that was lost, not a new start.
 """
 
+import posixpath
 import random
 from collections.abc import Mapping
 
@@ -60,7 +61,7 @@ def format_directories(
         _refuse_second_start(config, voters, next(iter(existing)))
     formatted = [directory for directory in directories if directory not in existing]
     for directory in formatted:
-        disk.make_dirs(directory)
+        _make_durable_dirs(disk, directory)
         own = MetaProperties(cluster_id, config.node_id, random_uuid(rng))
         if directory == config.metadata_log_dir and config.is_controller:
             if voters is not None:
@@ -69,6 +70,16 @@ def format_directories(
         # Last: a directory with this file is formatted, whatever else happened before.
         write_meta_properties(disk, f"{directory}/{META_PROPERTIES}", own)
     return cluster_id, formatted
+
+
+def _make_durable_dirs(disk: Disk, directory: str) -> None:
+    """With every parent that is new: what is written into a directory is no safer than its name."""
+    missing = [directory]
+    while (parent := posixpath.dirname(missing[-1].rstrip("/"))) and not disk.is_dir(parent):
+        missing.append(parent)
+    disk.make_dirs(directory)
+    for each in missing:
+        disk.fsync_dir(posixpath.dirname(each.rstrip("/")) or ".")
 
 
 def _format_metadata(disk: Disk, directory: str, voters: VoterSet | None, now_ms: int) -> None:

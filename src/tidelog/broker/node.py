@@ -201,7 +201,7 @@ class Node:
 
     def _check_failure(self) -> None:
         if self._failure is not None:
-            raise NodeError(f"the metadata log or its directory failed: {self._failure}")
+            raise NodeError(f"the node cannot go on: {self._failure}")
 
     async def _listen(self, endpoints: Sequence[Endpoint], dispatch: Dispatch) -> None:
         assert self._server is not None
@@ -234,7 +234,7 @@ class Node:
             self._failure = error
             # While it starts, whoever starts it is told.
             if self._serves:
-                log.error("the metadata log or its directory failed, the node stops: %s", error)
+                log.error("the node cannot go on and stops: %s", error)
             self.failed.set()
 
     # --- stopping

@@ -372,3 +372,10 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
+
+
+def test_a_power_cut_right_after_leaves_what_was_formatted() -> None:
+    disk = formatted(config_of(COMBINED, ALONE, {"log.dirs": "/var/lib/tidelog/data"}), cluster_id=None)
+    disk.crash(random.Random(1), lose_entries=True)
+    config = config_of(COMBINED, ALONE, {"log.dirs": "/var/lib/tidelog/data"})
+    assert check_formatted(disk, config)["/var/lib/tidelog/data"].node_id == 2
