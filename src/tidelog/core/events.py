@@ -150,7 +150,7 @@ class LogRecovered(PartitionEvent):
 @event
 class LogTruncated(PartitionEvent):
     severity = Severity.WARNING
-    template = "end of log moved back from {old_end_offset} to {new_end_offset}: {reason}"
+    template = "end of log moved from {old_end_offset} to {new_end_offset}: {reason}"
     old_end_offset: int
     new_end_offset: int
     reason: str

@@ -17,7 +17,7 @@ from tidelog.core.event import Event
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicIdPartition, TopicPartition
 from tidelog.replication import fetcher_offsets, following
 from tidelog.replication.fetch_session import IncrementalFetches, error_name
-from tidelog.replication.fetcher_state import Followed, Outcome
+from tidelog.replication.fetcher_state import LATEST, Followed, Outcome
 from tidelog.replication.following import LeaderOffsets
 from tidelog.replication.partition import Partition
 from tidelog.replication.throttle import ReplicationThrottle
@@ -234,7 +234,7 @@ class Fetcher:
             self._session.restart()
             return
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            followed.asks_for = fetcher_offsets.LATEST
+            followed.asks_for = LATEST
             return
         if data.error_code != ErrorCode.NONE:
             self._back_off(followed, error_name(data.error_code), outcome, now_s)
@@ -252,10 +252,12 @@ class Fetcher:
         diverging = data.diverging_epoch
         if diverging.epoch >= 0:
             # Neither records nor a high watermark: below it, this log may hold others than the committed ones.
+            start = partition.log.log_start_offset
             event = following.cut_to_divergence(
                 partition, self.leader_id, diverging.epoch, diverging.end_offset, now_ms
             )
             outcome.add(event)
+            followed.cut_below(start)
             return
         if data.records:
             info = following.append_as_follower(partition, data.records, followed.leader_epoch, now_ms)

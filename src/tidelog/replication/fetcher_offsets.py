@@ -1,16 +1,16 @@
 """A follower outside of its leader's log (F6): it asks where that ends and begins, and cuts its own to fit.
 
 First the end, then, if ours is not beyond it, the start. As a replica (`replica_id`) it is told the log end offset, not
-the high watermark.
+the high watermark. A log that was cut below its own start has nothing left, and begins where the leader's does: if it
+went on from the cut it would lack records that the leader has, and count as complete.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from tidelog.core.ids import BrokerId, TopicPartition
 from tidelog.replication import following
 from tidelog.replication.fetch_session import error_name
-from tidelog.replication.fetcher_state import Followed, Outcome
+from tidelog.replication.fetcher_state import EARLIEST, LATEST, Followed, Outcome
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_offsets import (
@@ -20,9 +20,6 @@ from tidelog.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-
-LATEST: Final = -1
-EARLIEST: Final = -2
 
 
 def build_request(asking: Iterable[Followed], local_id: BrokerId) -> ListOffsetsRequest:
@@ -100,9 +97,14 @@ def _on_answer(
     if asked_for == LATEST:
         reason = f"the log of leader {leader_id} ends at {answer.offset}"
         # Whether the two agree up to there, the next fetch tells.
+        start = partition.log.log_start_offset
         outcome.add(following.cut(partition, answer.offset, reason, now_ms))
+        followed.cut_below(start)
         return None
-    if answer.offset > end:
+    is_empty = partition.log.log_start_offset == end
+    if answer.offset > end or (is_empty and answer.offset < end):
         outcome.add(following.start_anew(partition, leader_id, answer.offset, now_ms))
+        return None
+    if is_empty and answer.offset == end:
         return None
     return f"offset {end} is out of range, although the leader's log begins at {answer.offset}"

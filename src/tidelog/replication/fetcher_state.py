@@ -1,12 +1,17 @@
 """One partition that is followed, and what an answer led to."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from tidelog.core.event import Event
 from tidelog.core.ids import LeaderEpoch
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Follower
 from tidelog.wire.messages.fetch import FetchPartition
+
+# The timestamps of ListOffsets that ask for the end and the start of a log.
+LATEST: Final = -1
+EARLIEST: Final = -2
 
 
 @dataclass(slots=True)
@@ -43,6 +48,11 @@ class Followed:
             and asked.fetch_offset == log.log_end_offset
             and asked.last_fetched_epoch == log.latest_epoch
         )
+
+    def cut_below(self, old_log_start: int) -> None:
+        """After a cut: if it went below where the log began, nothing is left, and the leader tells where to begin."""
+        if self.partition.log.log_start_offset < old_log_start:
+            self.asks_for = EARLIEST
 
     def heard(self, leader_high_watermark: int) -> None:
         self.leader_high_watermark = leader_high_watermark

@@ -115,14 +115,14 @@ def cut(partition: Partition, offset: int, reason: str, now_ms: int) -> LogTrunc
 
 
 def start_anew(partition: Partition, leader_id: int, log_start_offset: int, now_ms: int) -> LogTruncated:
-    """The leader's log begins behind the end of ours: nothing of ours joins it (F6).
+    """Nothing of ours joins the leader's log, which begins behind our end, or before a log that is empty (F6).
 
     No epoch is noted for the new start: an empty log has nothing that could diverge.
     """
     log = partition.log
     end, high_watermark = log.log_end_offset, log.high_watermark
     log.truncate_fully_and_start_at(log_start_offset, now_ms)
-    reason = f"the log of leader {leader_id} begins at {log_start_offset}, behind the end of this one"
+    reason = f"the log of leader {leader_id} begins at {log_start_offset}, and nothing of this one joins it"
     return _truncated(partition, end, high_watermark, reason)
 
 

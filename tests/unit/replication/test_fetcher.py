@@ -451,6 +451,23 @@ def test_a_follower_beyond_the_leaders_end_cuts_to_it() -> None:
 
 
 @pytest.mark.rule("F6")
+@pytest.mark.parametrize("has_records", [False, True])
+def test_a_log_cut_below_its_own_start_begins_where_the_leaders_does(has_records: bool) -> None:
+    """It began at 4; after an unclean election the leader has 0 and 1. From 2 on it would lack both, in the ISR."""
+    theirs, partition = pair()
+    write(theirs, [(0, 2), (2, 1)])
+    partition.log.truncate_fully_and_start_at(4, NOW)
+    if has_records:
+        write(partition.log, [(0, 1)])
+    follow(partition, 2)
+    leader, fetcher = ToyLeader({TP: theirs}, 2), new_fetcher()
+    fetcher.assign(partition, LeaderEpoch(2), NOW)
+    catch_up(fetcher, leader, partition)
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 3)
+    assert contents(partition.log) == contents(theirs)
+
+
+@pytest.mark.rule("F6")
 def test_offsets_that_explain_nothing_are_asked_again_later_and_stale_ones_ignored() -> None:
     theirs, partition = pair()
     write(theirs, [(0, 3)])
