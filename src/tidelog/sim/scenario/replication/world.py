@@ -4,6 +4,7 @@ world replication brokers=1,2,3 [seed=1] [loss=expected] [replica.lag.time.max.m
 
 All brokers run from the start. What brokers say to the controller, and what it decides, arrives at once unless it is
 held back; a fetch is sent when the story says so. `loss=expected` lets records acknowledged with acks=all be lost.
+A command that ends with `quiet` is not told about.
 
 topic orders replicas=1,2,3 [min.insync.replicas=2 …]    one partition; other topic configs by name
 produce 1 orders-0 a b acks=all|1|0 [timeout=30s] [producer=7 sequence=0 [epoch=0]]   one batch; 0..100 are 101 values
