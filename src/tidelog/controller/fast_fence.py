@@ -4,7 +4,8 @@ lost connection   the last one that carried heartbeats of its epoch ended, not b
 taking over       a new active controller suspects every unfenced broker and dials those it has not heard from by then
 a heartbeat       ends the suspicion
 refused           nobody listens there any more: to be fenced
-reached, silent   it may live: the session timeout decides
+reached           after a lost connection it is dialled again a few times: its process may be on its way out
+silent            it may live: the session timeout decides
 
 If half of the brokers drop together the trouble may be ours: then the session timeout decides for all of them. Soft
 state, times in monotonic seconds; the shell dials, and asks for one broker to fence at a time.
@@ -15,7 +16,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-GRACE_S: Final = 0.1
+# Long enough for a broker that merely lost its connection to open another, and to notice who else drops. A client asks
+# for the new leader a tenth of a second after its connection broke, and should hear of it then.
+GRACE_S: Final = 0.02
+# A listener that still accepts may be one of a process that is dying: it is asked again after these waits.
+REDIAL_S: Final = (0.05, 0.1, 0.2, 0.4)
 # Brokers that drop within this time drop together.
 TOGETHER_S: Final = 1.0
 
@@ -44,6 +49,7 @@ class _Suspicion:
     dropped: bool
     dialled: bool = False
     refused: bool = False
+    reached: int = 0
 
 
 class FastFence:
@@ -115,6 +121,11 @@ class FastFence:
     def dialled(self, process: BrokerProcess, outcome: DialOutcome, now_s: float) -> None:
         suspicion = self._suspected.get(process.broker_id)
         if suspicion is None or suspicion.epoch != process.epoch or not suspicion.dialled:
+            return
+        if outcome is DialOutcome.REACHED and suspicion.dropped and suspicion.reached < len(REDIAL_S):
+            suspicion.due_s = now_s + REDIAL_S[suspicion.reached]
+            suspicion.reached += 1
+            suspicion.dialled = False
             return
         if outcome is not DialOutcome.REFUSED:
             self.alive(process.broker_id)

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.controller.harness import Harness, cluster, state, with_topic
 
-from tidelog.controller.fast_fence import GRACE_S, TOGETHER_S, BrokerProcess, DialOutcome
+from tidelog.controller.fast_fence import GRACE_S, REDIAL_S, TOGETHER_S, BrokerProcess, DialOutcome
 from tidelog.core.events import BrokerFenced
 
 REFUSED, REACHED, SILENT = DialOutcome.REFUSED, DialOutcome.REACHED, DialOutcome.SILENT
@@ -78,9 +78,24 @@ def test_who_may_live_has_until_the_session_timeout(outcome: DialOutcome) -> Non
     world.lose(1)
     world.later()
     world.dial(outcome, expect=[1])
+    for wait_s in REDIAL_S if outcome is REACHED else ():
+        assert world.fence() is None
+        world.later(wait_s)
+        world.dial(outcome, expect=[1])
     assert world.fence() is None and world.fast.next_due_s() is None
     world.later(9)
     assert world.harness.controller.fence_stale_broker(next_offset=0, now_s=world.harness.now_s) is not None
+
+
+@pytest.mark.rule("C2")
+def test_a_process_that_was_still_dying_is_fenced_at_the_next_look() -> None:
+    world = three()
+    world.lose(1)
+    world.later()
+    world.dial(REACHED, expect=[1])
+    world.later(REDIAL_S[0])
+    world.dial(REFUSED, expect=[1])
+    assert world.fence() == 1
 
 
 @pytest.mark.rule("C2")
