@@ -21,6 +21,7 @@ from tidelog.broker.quorum_shell import QuorumShell
 from tidelog.client.addresses import Address
 from tidelog.client.connection import ConnectionSettings
 from tidelog.controller.controller import Controller
+from tidelog.controller.counters import ElectionCounters
 from tidelog.controller.fast_fence import DialOutcome
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
@@ -94,6 +95,8 @@ class ControlPlane:
         )
         # The order matters: first everybody on this node hears what is committed, then requests are answered.
         self.publisher = MetadataPublisher(self.quorum, offload=ports.offload, wall_clock=ports.wall_clock)
+        self.election_counters = ElectionCounters()
+        self.publisher.subscribe(self.election_counters.on_metadata)
         self.controller = self._new_controller(ports) if config.is_controller else None
         self.router = ControllerRouter(
             leader=lambda: raft.leader_id,

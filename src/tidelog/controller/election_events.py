@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tidelog.controller.partition_drafts import Change
-from tidelog.core.events import Event, LeaderElected
+from tidelog.core.events import Event, LeaderElected, UncleanLeaderElected
 from tidelog.metadata.image import PartitionRegistration
 from tidelog.metadata.records import LEADER_UNCHANGED
 
@@ -16,8 +16,9 @@ def election_events(changes: Iterable[Change], reason: str) -> list[Event]:
         if each.record.leader in (LEADER_UNCHANGED, before.leader):
             continue
         after = each.after
+        kind = UncleanLeaderElected if each.unclean else LeaderElected
         events.append(
-            LeaderElected(
+            kind(
                 topic=each.topic.name,
                 partition=each.index,
                 leader=after.leader,

@@ -120,6 +120,27 @@ class LeaderElected(PartitionEvent):
 
 
 @event
+class UncleanLeaderElected(LeaderElected):
+    """C6: it may lack records that were acknowledged. Which, only who had them can tell: `CommittedRecordsLost`."""
+
+    severity = Severity.WARNING
+
+
+@event
+class UncleanLeaderStarted(PartitionEvent):
+    """C6, from the new leader: offsets from here on are given anew."""
+
+    severity = Severity.WARNING
+    template = (
+        "leads uncleanly in epoch {leader_epoch} from offset {epoch_start_offset} on, HW known here {high_watermark}: "
+        "what others had acknowledged from there on is lost"
+    )
+    leader_epoch: int
+    epoch_start_offset: int
+    high_watermark: int
+
+
+@event
 class IsrChanged(PartitionEvent):
     template = "ISR {old_isr} to {new_isr} in epoch {leader_epoch}, LEO {log_end_offset}, HW {high_watermark}: {reason}"
     leader_epoch: int
@@ -154,6 +175,19 @@ class LogTruncated(PartitionEvent):
     old_end_offset: int
     new_end_offset: int
     reason: str
+
+
+@event
+class CommittedRecordsLost(LogTruncated):
+    """C6: this replica gave up offsets that it knew to be committed, at least these."""
+
+    template = (
+        "committed offsets {first_lost_offset} to {last_lost_offset} (leader epochs {leader_epochs}) are lost here, "
+        "end of log moved from {old_end_offset} to {new_end_offset}: {reason}"
+    )
+    first_lost_offset: int
+    last_lost_offset: int
+    leader_epochs: tuple[int, ...]
 
 
 @event

@@ -6,9 +6,10 @@ The caller (`fetcher`) has made sure that the answer is for the log as it is now
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.core.events import LogTruncated
+from tidelog.core.events import CommittedRecordsLost, LogTruncated
 from tidelog.core.ids import LeaderEpoch
 from tidelog.replication.partition import Partition
+from tidelog.storage.checkpoints import EpochEntry
 from tidelog.storage.epoch_cache import UNDEFINED_EPOCH
 from tidelog.storage.log import Log
 from tidelog.storage.log_types import AppendInfo
@@ -108,10 +109,10 @@ def cut_to_divergence(
 def cut(partition: Partition, offset: int, reason: str, now_ms: int) -> LogTruncated | None:
     """Cuts at `offset`; None if there was nothing behind it."""
     log = partition.log
-    end, high_watermark = log.log_end_offset, log.high_watermark
+    before = _Ends.of(log)
     if not log.truncate_to(offset, now_ms):
         return NOTHING_CUT
-    return _truncated(partition, end, high_watermark, reason)
+    return _truncated(partition, before, reason)
 
 
 def start_anew(partition: Partition, leader_id: int, log_start_offset: int, now_ms: int) -> LogTruncated:
@@ -120,18 +121,51 @@ def start_anew(partition: Partition, leader_id: int, log_start_offset: int, now_
     No epoch is noted for the new start: an empty log has nothing that could diverge.
     """
     log = partition.log
-    end, high_watermark = log.log_end_offset, log.high_watermark
+    before = _Ends.of(log)
     log.truncate_fully_and_start_at(log_start_offset, now_ms)
     reason = f"the log of leader {leader_id} begins at {log_start_offset}, and nothing of this one joins it"
-    return _truncated(partition, end, high_watermark, reason)
+    return _truncated(partition, before, reason)
 
 
-def _truncated(partition: Partition, old_end: int, old_high_watermark: int, reason: str) -> LogTruncated:
-    log = partition.log
-    if log.log_end_offset < old_high_watermark:
-        # An unclean election lost records that were committed, or the checkpoint was wrong: an operator wants to know.
-        reason += f"; below the high watermark {old_high_watermark}"
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Of a log before it was cut."""
+
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    epochs: tuple[EpochEntry, ...]
+
+    @classmethod
+    def of(cls, log: Log) -> "_Ends":
+        return cls(log.log_start_offset, log.log_end_offset, log.high_watermark, tuple(log.epochs.entries))
+
+    def epochs_of(self, first_offset: int, end_offset: int) -> tuple[int, ...]:
+        """Those in which these offsets were written."""
+        ends = (*(entry.start_offset for entry in self.epochs[1:]), self.log_end_offset)
+        spans = zip(self.epochs, ends, strict=False)
+        return tuple(entry.epoch for entry, end in spans if entry.start_offset < end_offset and end > first_offset)
+
+
+def _truncated(partition: Partition, before: _Ends, reason: str) -> LogTruncated:
+    """What is told of a cut; below the high watermark it lost what was committed, and an operator wants to know (C6).
+
+    No clean leader lacks a committed record, so an unclean election did it, or a power cut of all who had it (W6).
+    """
     topic, number = partition.topic_partition
-    return LogTruncated(
-        topic=topic, partition=number, old_end_offset=old_end, new_end_offset=log.log_end_offset, reason=reason
+    end = partition.log.log_end_offset
+    first_lost = max(end, before.log_start_offset)
+    if first_lost >= before.high_watermark:
+        return LogTruncated(
+            topic=topic, partition=number, old_end_offset=before.log_end_offset, new_end_offset=end, reason=reason
+        )
+    return CommittedRecordsLost(
+        topic=topic,
+        partition=number,
+        old_end_offset=before.log_end_offset,
+        new_end_offset=end,
+        reason=reason,
+        first_lost_offset=first_lost,
+        last_lost_offset=before.high_watermark - 1,
+        leader_epochs=before.epochs_of(first_lost, before.high_watermark),
     )

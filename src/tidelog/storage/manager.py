@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
-from tidelog.core.events import EventSink, LogDirectoryOffline, LogRecovered, LogsLoading
+from tidelog.core.events import CommittedRecordsLost, EventSink, LogDirectoryOffline, LogRecovered, LogsLoading
 from tidelog.core.ids import METADATA_TOPIC, TopicPartition, random_uuid
 from tidelog.storage import retention
 from tidelog.storage.checkpoints import CorruptCheckpoint
@@ -176,6 +176,21 @@ class LogManager:
                     log_end_offset=log.log_end_offset,
                     bytes_cut=log.recovery_bytes_cut,
                     reason="; ".join(log.recovery_notes),
+                )
+            )
+        _, _, high_watermark = directory.remembered(partition)
+        if high_watermark > log.log_end_offset:
+            # Other replicas may have them still. If none has, nobody but this checkpoint knows that they were there.
+            self._on_event(
+                CommittedRecordsLost(
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    old_end_offset=high_watermark,
+                    new_end_offset=log.log_end_offset,
+                    first_lost_offset=log.log_end_offset,
+                    last_lost_offset=high_watermark - 1,
+                    leader_epochs=(),
+                    reason=f"the high watermark was written down as {high_watermark}, the log has not been kept so far",
                 )
             )
 

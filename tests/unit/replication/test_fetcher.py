@@ -23,7 +23,7 @@ from tests.unit.replication.replica_kit import (
 )
 
 from tidelog.core.config.topic import TopicConfig
-from tidelog.core.events import LogTruncated
+from tidelog.core.events import CommittedRecordsLost, LogTruncated
 from tidelog.core.ids import LeaderEpoch, TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.storage.log import Log
@@ -312,7 +312,7 @@ def test_kip_101_a_deposed_leader_cuts_what_was_never_committed() -> None:
     [event] = outcome.events
     assert isinstance(event, LogTruncated)
     assert (event.old_end_offset, event.new_end_offset) == (5, 3)
-    assert "below the high watermark" not in event.reason
+    assert not isinstance(event, CommittedRecordsLost)
     catch_up(fetcher, leader, partition)
 
 
@@ -363,7 +363,7 @@ def test_a_log_that_knows_no_epochs_starts_from_its_high_watermark() -> None:
     catch_up(fetcher, ToyLeader({TP: theirs}, 0), partition)
 
 
-@pytest.mark.rule("E3")
+@pytest.mark.rule("E3", "C6")
 def test_a_cut_below_the_high_watermark_says_so_and_lowers_it() -> None:
     """Only an unclean election can ask for that: the leader lost what was committed."""
     theirs, partition = pair(epoch=1)
@@ -373,7 +373,8 @@ def test_a_cut_below_the_high_watermark_says_so_and_lowers_it() -> None:
     leader, fetcher = ToyLeader({TP: theirs}, 1), new_fetcher()
     fetcher.assign(partition, LeaderEpoch(1), NOW)
     [event] = exchange(fetcher, leader).events
-    assert "below the high watermark 3" in event.text()
+    assert isinstance(event, CommittedRecordsLost)
+    assert (event.first_lost_offset, event.last_lost_offset, event.leader_epochs) == (1, 2, (0,))
     assert "from 3 to 1" in event.text()
     assert partition.log.high_watermark == 1
 

@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
+from tidelog.core.events import CommittedRecordsLost, Event, EventSink
 from tidelog.core.ids import TopicPartition
 from tidelog.storage.log import Log
 from tidelog.storage.manager import LogManager
@@ -19,7 +20,7 @@ FILE = "/a/replication-offset-checkpoint"
 MakeBatch = Callable[..., memoryview]
 
 
-def _start(disk: MemoryDisk) -> tuple[LogManager, Log]:
+def _start(disk: MemoryDisk, on_event: EventSink = lambda event: None) -> tuple[LogManager, Log]:
     config, _ = NodeConfig.parse(
         {
             "process.roles": "broker,controller",
@@ -30,7 +31,7 @@ def _start(disk: MemoryDisk) -> tuple[LogManager, Log]:
             "controller.quorum.voters": "1@127.0.0.1:9093",
         }
     )
-    manager = LogManager(disk, config, random.Random(3))
+    manager = LogManager(disk, config, random.Random(3), on_event=on_event)
     manager.open()
     manager.load(lambda topic: TopicConfig(), NOW)
     return manager, manager.get_or_create(TP, UUID(int=7), TopicConfig(), NOW)
@@ -127,3 +128,21 @@ def test_a_log_that_starts_anew_promises_nothing_of_the_old_one(disk: MemoryDisk
     disk.crash(random.Random(1), lose_entries=True)
     _, again = _start(disk)
     assert (again.log_start_offset, again.high_watermark, again.log_end_offset) == (100, 100, 100)
+
+
+@pytest.mark.rule("C6", "W4")
+def test_a_log_that_was_not_kept_up_to_its_high_watermark_says_what_it_lacks(
+    disk: MemoryDisk, batch: MakeBatch
+) -> None:
+    _ended(disk, batch, 5)
+    disk.write_atomic(FILE, b"0\n1\norders 0 9\n")
+    events: list[Event] = []
+    manager, log = _start(disk, events.append)
+    [lost] = [event for event in events if isinstance(event, CommittedRecordsLost)]
+    assert (lost.first_lost_offset, lost.last_lost_offset) == (5, 8)
+    assert log.high_watermark == 5
+    manager.release()
+    events.clear()
+    # Said once: from here on the offsets may be given to others.
+    _start(disk, events.append)
+    assert not any(isinstance(event, CommittedRecordsLost) for event in events)
