@@ -48,6 +48,11 @@ class Broker:
     produce_purgatory: Purgatory
     fetch_purgatory: Purgatory
     image: ClusterImage
+    # Brokers that refused a connection of ours, each until when that counts: nobody listens there, whatever the
+    # metadata still says.
+    refusing: dict[int, float] = field(default_factory=dict)
+    # Brokers that were fenced a moment ago, each until when clients still hear its address.
+    fenced_until: dict[int, float] = field(default_factory=dict)
     # Work that answers a request later; held here because the event loop holds tasks only weakly.
     background: set[asyncio.Task[None]] = field(default_factory=set)
     # Clients ask again many times a second for what cannot be made.
@@ -60,6 +65,15 @@ class Broker:
         task = self.loop.create_task(work)
         self.background.add(task)
         task.add_done_callback(self.background.discard)
+
+    def was_just_fenced(self, node_id: int) -> bool:
+        """By itself or the controller, and not registered anew since."""
+        until_s = self.fenced_until.get(node_id)
+        return until_s is not None and self.loop.time() < until_s
+
+    def is_refusing(self, node_id: int) -> bool:
+        until_s = self.refusing.get(node_id)
+        return until_s is not None and self.loop.time() < until_s
 
     @property
     def controller_id(self) -> int:

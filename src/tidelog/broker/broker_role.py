@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from tidelog.broker.assembly import assemble_broker
@@ -26,6 +27,9 @@ from tidelog.storage.manager import LogManager
 from tidelog.storage.ports import Disk, DiskError
 
 log = logging.getLogger("tidelog.broker")
+
+# Longer than a follower takes to try its leader again (`replica.fetch.backoff.ms`).
+REFUSAL_S: Final = 2.0
 
 
 class BrokerRole:
@@ -82,6 +86,7 @@ class BrokerRole:
             broker_epoch=lambda: self.lifecycle.epoch,
             wall_clock=wall_clock,
             on_event=log_event,
+            on_contact=self._leader_contacted,
         )
         self.broker.replicas.fetchers = self._fetchers
         control.on_leader_change = self.lifecycle.heartbeat_soon
@@ -115,6 +120,8 @@ class BrokerRole:
         """Dynamic configs of the broker."""
         self._config = config
         self._fetchers.apply_config(config)
+        throttle = self.broker.replicas.context.leader_throttle
+        throttle.set_rate(config.leader_replication_throttled_rate, self._loop.time())
         if self._maintenance is not None:
             self._maintenance.apply_config(config)
         self._logs.apply_config(config)
@@ -133,6 +140,12 @@ class BrokerRole:
             await self._maintenance.stop()
             self._maintenance = None
         self.follower.close()
+
+    def _leader_contacted(self, leader_id: int, refused: bool) -> None:
+        if refused:
+            self.broker.refusing[leader_id] = self._loop.time() + REFUSAL_S
+        else:
+            self.broker.refusing.pop(leader_id, None)
 
     def _offline_directories(self) -> list[UUID]:
         return [each for path, each in self._directory_ids.items() if not self._logs.is_online(path)]

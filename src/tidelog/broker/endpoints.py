@@ -1,5 +1,6 @@
 """Where a client reaches a broker: the endpoint of the listener that the client itself came by."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.metadata.image import ClusterImage
@@ -21,11 +22,13 @@ def endpoint_of(image: ClusterImage, node_id: int, listener_name: str) -> Endpoi
     return None if endpoint is None else Endpoint(node_id, endpoint.host, endpoint.port, broker.rack)
 
 
-def live_endpoints(image: ClusterImage, listener_name: str) -> list[Endpoint]:
-    """The brokers a client may be sent to: registered and not fenced."""
+def live_endpoints(
+    image: ClusterImage, listener_name: str, also: Callable[[int], bool] = lambda node_id: False
+) -> list[Endpoint]:
+    """The brokers a client may be sent to: registered and not fenced, and those of `also`."""
     found = []
     for node_id in sorted(image.brokers):
-        if image.brokers[node_id].fenced:
+        if image.brokers[node_id].fenced and not also(node_id):
             continue
         endpoint = endpoint_of(image, node_id, listener_name)
         if endpoint is not None:

@@ -121,29 +121,32 @@ class BrokerLifecycle:
     async def unfence(self) -> None:
         """Heartbeats until the controller lets clients come, and from then on."""
         while self.fenced:
-            answered = await self._try_heartbeat()
+            taken = await self._try_heartbeat()
             if self.fenced:
-                await asyncio.sleep(RETRY_S / 5 if answered else RETRY_S)
+                await asyncio.sleep(RETRY_S / 5 if taken else RETRY_S)
         self._beating = self._loop.create_task(self._beat_on(), name="heartbeats")
 
     def heartbeat_soon(self) -> None:
         """There is news that the controller waits for, or another controller."""
         self._soon.set()
 
-    async def heartbeat(self) -> None:
-        """One, now; ClientError if no controller answers."""
+    async def heartbeat(self) -> bool:
+        """One, now; whether the controller took it. ClientError if none answers."""
         response = await self._beat(want_shut_down=False)
         if response.error_code == ErrorCode.NONE:
             if response.is_fenced != self.fenced:
                 log.info("broker %d is %s", self._config.node_id, "fenced" if response.is_fenced else "unfenced")
             self.fenced = response.is_fenced
-        elif response.error_code != ErrorCode.NOT_CONTROLLER:
+            return True
+        if response.error_code != ErrorCode.NOT_CONTROLLER:
             log.warning("heartbeat refused: %s", ErrorCode(response.error_code).name)
+        return False
 
     async def _beat_on(self) -> None:
         while True:
-            answered = await self._try_heartbeat()
-            delay_s = self._config.broker_heartbeat_interval_ms / 1000 if answered else RETRY_S
+            # A new controller counts on hearing from everybody soon: whoever it has not heard of, it cannot miss.
+            taken = await self._try_heartbeat()
+            delay_s = self._config.broker_heartbeat_interval_ms / 1000 if taken else RETRY_S
             if self.fenced:
                 delay_s = min(delay_s, RETRY_S)
             try:
@@ -155,11 +158,10 @@ class BrokerLifecycle:
 
     async def _try_heartbeat(self) -> bool:
         try:
-            await self.heartbeat()
+            return await self.heartbeat()
         except ClientError as error:
             log.debug("no heartbeat: %s", error)
             return False
-        return True
 
     async def stop(self) -> None:
         """Ends the heartbeats without a word."""

@@ -5,6 +5,7 @@ Rule Q7: a broker serves from what it has replayed, and from nothing else.
 
 import logging
 from collections.abc import Callable
+from typing import Final
 from uuid import UUID
 
 from tidelog.broker.appends import WakeSoon
@@ -21,6 +22,9 @@ from tidelog.replication.roles import Leader
 from tidelog.storage.manager import LogManager
 
 log = logging.getLogger("tidelog.metadata")
+
+# Longer than clients take to ask who leads after a connection broke.
+ADDRESS_KEPT_S: Final = 5.0
 
 
 class MetadataFollower:
@@ -79,11 +83,26 @@ class MetadataFollower:
                 return
             self._has_roles = True
             delta = compare(EMPTY_IMAGE, image)
+        self._note_fenced(delta)
         broker.replicas.apply(delta, broker.wall_clock.now_ms(), broker.loop.time())
         if any(each.after is not None and each.after.in_controlled_shutdown for each in delta.brokers.values()):
             self.on_shutdown_elsewhere()
         if delta.deleted_topics:
             broker.groups.on_topics_deleted([topic.name for topic in delta.deleted_topics])
+
+    def _note_fenced(self, delta: MetadataDelta) -> None:
+        """An address is told for a moment longer than the broker serves.
+
+        librdkafka drops a broker that an answer does not list together with what it was about to send to that broker's
+        successor, and looks again a second later: the answer that names a new leader should still list the old one.
+        """
+        for broker_id, change in delta.brokers.items():
+            before, after = change.before, change.after
+            same = before is not None and after is not None and before.epoch == after.epoch
+            if same and before is not None and after is not None and after.fenced and not before.fenced:
+                self._broker.fenced_until[broker_id] = self._broker.loop.time() + ADDRESS_KEPT_S
+            else:
+                self._broker.fenced_until.pop(broker_id, None)
 
     def _check_not_replaced(self, image: ClusterImage) -> None:
         """What the metadata gives to this broker's id is given to the process registered under it.

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from tidelog.broker.endpoints import endpoint_of
 from tidelog.broker.logging_setup import BoundedLog
 from tidelog.client.addresses import Address
-from tidelog.client.errors import ClientError
+from tidelog.client.errors import ClientError, ConnectionRefused
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -65,8 +65,11 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         wall_clock: WallClock,
         on_event: EventSink = lambda event: None,
+        on_contact: Callable[[int, bool], None] = lambda leader_id, refused: None,
     ) -> None:
         self._loop = loop
+        # Told of every leader that answered, or refused the connection.
+        self._on_contact = on_contact
         self._peers = peers
         self._config = config
         self._broker_epoch = broker_epoch
@@ -146,6 +149,7 @@ class ReplicaFetchers:
             lambda: self._config.replica_socket_timeout_ms / 1000,
             self._wall_clock,
             self._on_event,
+            self._on_contact,
             self._problems,
         )
 
@@ -166,6 +170,7 @@ class _FromLeader:
         timeout_s: Callable[[], float],
         wall_clock: WallClock,
         on_event: EventSink,
+        on_contact: Callable[[int, bool], None],
         problems: BoundedLog,
     ) -> None:
         self.fetcher = fetcher
@@ -176,6 +181,7 @@ class _FromLeader:
         self._timeout_s = timeout_s
         self._wall_clock = wall_clock
         self._on_event = on_event
+        self._on_contact = on_contact
         self._problems = problems
         self._awake = asyncio.Event()
         self._hurrying: asyncio.TimerHandle | None = None
@@ -235,10 +241,13 @@ class _FromLeader:
         try:
             response = await self._peers.request(fetcher.leader_id, request, lane=LANE, timeout_s=self._timeout_s())
         except (ClientError, ApiError, WireError) as error:
+            if isinstance(error, ConnectionRefused):
+                self._on_contact(fetcher.leader_id, True)
             if request is fetcher.in_flight:
                 fetcher.on_failure(request, self._loop.time())
                 self._problems.warning(f"no answer from leader {fetcher.leader_id}: {error}")
             return
+        self._on_contact(fetcher.leader_id, False)
         outcome = fetcher.on_response(request, response, self._loop.time(), self._wall_clock.now_ms())
         for event in outcome.events:
             self._on_event(event)

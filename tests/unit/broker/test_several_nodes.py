@@ -1,6 +1,7 @@
 """Three whole nodes on virtual time: one controller, metadata everywhere, and what happens when it dies."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from tests.unit.broker.virtual_cluster import connect, on_virtual_cluster
@@ -110,6 +111,28 @@ def test_a_new_controller_fences_the_one_before_it_at_once_and_nobody_else() -> 
         assert cluster.loop.time() - before < 1.0
         await asyncio.sleep(20)
         assert not any(fenced(cluster, others[0], other) for other in others)
+
+    on_virtual_cluster(story)
+
+
+@pytest.mark.rule("C2")
+def test_a_new_controller_has_heard_from_everybody_when_the_next_broker_dies() -> None:
+    async def story(cluster: SimCluster) -> None:
+        for _ in range(4):
+            (killed,) = active_controllers(cluster)
+            left = [node_id for node_id in cluster.nodes if node_id != killed]
+            cluster.kill(killed)
+            await cluster.until(lambda: bool(active_controllers(cluster)))
+            await cluster.start(killed)
+            await asyncio.sleep(0.5)
+            (controller,) = active_controllers(cluster)
+            (victim,) = [node_id for node_id in left if node_id != controller]
+            cluster.kill(victim)
+            before = cluster.loop.time()
+            await cluster.until(partial(fenced, cluster, controller, victim))
+            assert cluster.loop.time() - before < 0.5
+            await cluster.start(victim)
+            await asyncio.sleep(0.5)
 
     on_virtual_cluster(story)
 

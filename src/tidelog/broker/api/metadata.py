@@ -11,7 +11,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.endpoints import live_endpoints
 from tidelog.broker.replica_lists import offline_replicas, visible_leader
-from tidelog.core.ids import ZERO_UUID
+from tidelog.core.ids import NO_LEADER, ZERO_UUID
 from tidelog.metadata.image import TopicImage
 from tidelog.metadata.names import why_illegal
 from tidelog.replication.manager import is_internal
@@ -56,7 +56,7 @@ def _answer(
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in live_endpoints(image, ctx.listener_name)
+            for node in live_endpoints(image, ctx.listener_name, broker.was_just_fenced)
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,
@@ -89,10 +89,14 @@ def _answer_topic(broker: Broker, asked: MetadataRequestTopic, refused: dict[str
 
 
 def _describe(broker: Broker, topic: TopicImage) -> MetadataResponseTopic:
+    refusing = [node_id for node_id in broker.refusing if broker.is_refusing(node_id)]
     described = MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=is_internal(topic.name))
     for number in sorted(topic.partitions):
         registration = topic.partitions[number]
         leader = visible_leader(broker.image, registration)
+        if leader in refusing:
+            # A client that is sent to a dead leader asks again a second later; without a leader, at once.
+            leader = NO_LEADER
         described.partitions.append(
             MetadataResponsePartition(
                 error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
