@@ -1,5 +1,6 @@
 """What a client is told of a partition's replicas, given which brokers are there."""
 
+from tidelog.controller.partitions import is_online
 from tidelog.core.ids import NO_LEADER
 from tidelog.metadata.image import ClusterImage, PartitionRegistration
 
@@ -11,10 +12,10 @@ def visible_leader(image: ClusterImage, registration: PartitionRegistration) -> 
 
 
 def offline_replicas(image: ClusterImage, registration: PartitionRegistration) -> list[int]:
-    """Replicas whose broker is gone or fenced, in assignment order."""
+    """Replicas whose broker is gone or fenced, or their directory failed, in assignment order."""
     offline = []
     for replica in registration.replicas:
         broker = image.brokers.get(replica)
-        if broker is None or broker.fenced:
+        if broker is None or broker.fenced or not is_online(broker, registration.directory_of(replica)):
             offline.append(int(replica))
     return offline

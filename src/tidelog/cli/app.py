@@ -20,6 +20,7 @@ from tidelog.cli import (
     produce,
     quorum,
     reassign,
+    replicas,
     server,
     topics,
     verify,
@@ -51,7 +52,7 @@ def options(
     """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
 
 
-for module in (local, server, produce, consume, offsets, elect, reassign, dump, verify, demo):
+for module in (local, server, produce, consume, offsets, replicas, elect, reassign, dump, verify, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")

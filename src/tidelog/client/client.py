@@ -94,6 +94,10 @@ class Client:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster at the moment")
         return await self._connect(address)
 
+    async def at(self, address: Address) -> Connection:
+        """A connection to whoever listens there, whatever the metadata says of it."""
+        return await self._connect(address)
+
     async def controller(self) -> Connection:
         """Where changes of the cluster go; brokers forward them, so any will do when none is named."""
         if not self.metadata.brokers:

@@ -205,7 +205,7 @@ class Cluster:
         )
 
     def replicas(self, topic: str, partition: int) -> list[ReplicaView]:
-        """LEO, HW, ISR membership and epoch of each replica, asked from the replicas themselves."""
+        """LEO, HW, lag, ISR membership and epoch of each replica, asked from the replicas themselves."""
         return self._call(self._replicas(topic, partition))
 
     # --- inside ---
@@ -262,8 +262,7 @@ class Cluster:
         return self._call(self._describe(topic, partition))
 
     async def _replicas(self, topic: str, partition: int) -> list[ReplicaView]:
-        described = await self._describe(topic, partition)
-        return await self._asked().replicas(self._answering(), topic, described)
+        return await self._asked().replicas(self._answering(), topic, partition)
 
     def _answering(self) -> list[int]:
         """Nodes that can be asked: a paused one takes a question and keeps it."""

@@ -6,7 +6,6 @@ with what it knew before.
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from tidelog.client import topics
@@ -14,26 +13,14 @@ from tidelog.client.addresses import Address
 from tidelog.client.client import Client
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError
-from tidelog.client.offsets import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, LATEST, offsets_of
+from tidelog.client.replicas import BrokerAnswer, ask, put_together
+from tidelog.client.replicas import ReplicaView as ReplicaView
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import ClusterLayout
-from tidelog.core.ids import TopicPartition
 from tidelog.wire.errors import ApiError
 
 # Nodes are on this machine: one that takes longer is not answering.
 _SETTINGS: Final = ConnectionSettings(client_id="tidelog-testing", connect_timeout_s=2.0, request_timeout_s=5.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaView:
-    """One replica of a partition, as far as it can be asked. `None`: it does not answer."""
-
-    broker: int
-    is_leader: bool
-    in_isr: bool
-    log_end_offset: int | None
-    high_watermark: int | None
-    leader_epoch: int
 
 
 class Witnesses:
@@ -67,35 +54,18 @@ class Witnesses:
                 raise answer
         raise ClusterError(f"{topic} has no partition {partition}")
 
-    async def replicas(
-        self, nodes: Collection[int], topic: str, described: topics.PartitionDescription
-    ) -> list[ReplicaView]:
-        tp = TopicPartition(topic, described.partition)
-        return list(
-            await asyncio.gather(*(self._replica(broker, nodes, tp, described) for broker in described.replicas))
-        )
+    async def replicas(self, nodes: Collection[int], topic: str, partition: int) -> list[ReplicaView]:
+        """Each replica's own word, and what the leader knows of it."""
+        asked = sorted(nodes)
+        told = await asyncio.gather(*(self._ask(node, topic) for node in asked))
+        answers = {node: answer for node, answer in zip(asked, told, strict=True) if answer is not None}
+        for view in put_together(topic, answers):
+            if view.partition == partition:
+                return list(view.replicas)
+        raise ClusterError(f"no node could tell of {topic}-{partition}")
 
-    async def _replica(
-        self, broker: int, nodes: Collection[int], tp: TopicPartition, described: topics.PartitionDescription
-    ) -> ReplicaView:
-        end: int | None = None
-        high_watermark: int | None = None
-        if broker in nodes:
-            end = await self._offset(broker, tp, DEBUGGING_REPLICA_ID)
-            if broker == described.leader:
-                high_watermark = await self._offset(broker, tp, CONSUMER_REPLICA_ID)
-        return ReplicaView(
-            broker=broker,
-            is_leader=broker == described.leader,
-            in_isr=broker in described.isr,
-            log_end_offset=end,
-            high_watermark=high_watermark,
-            leader_epoch=described.leader_epoch,
-        )
-
-    async def _offset(self, broker: int, tp: TopicPartition, replica_id: int) -> int | None:
+    async def _ask(self, node: int, topic: str) -> BrokerAnswer | None:
         try:
-            connection = await self._clients[broker].any_broker()
-            return (await offsets_of(connection, {tp: LATEST}, replica_id=replica_id))[tp].offset
+            return await ask(await self._clients[node].any_broker(), topic)
         except (ApiError, ClientError):
             return None

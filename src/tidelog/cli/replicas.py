@@ -1,0 +1,215 @@
+"""`replicas`: each replica of a topic as it is now, live with `--watch`."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, print_json, print_table
+from tidelog.cli.session import with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.client.replicas import PartitionView, ReplicaView
+
+HEADINGS: Final = (
+    "PARTITION",
+    "REPLICA",
+    "STATE",
+    "IN-ISR",
+    "EPOCH",
+    "LOG-START",
+    "HIGH-WATERMARK",
+    "LOG-END",
+    "LAG",
+    "LAST-CAUGHT-UP",
+)
+_SECOND_MS: Final = 1000
+_MINUTE_MS: Final = 60 * _SECOND_MS
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("tidelog replicas orders", "tidelog replicas orders --partition 0 --watch"))(replicas)
+
+
+def replicas(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this one.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until ctrl-C: redrawn on a terminal, else a line per change.")
+    ] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks.")] = 0.5,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show every replica: its offsets in its own words, its lag and its place in the ISR in its leader's."""
+
+    async def work(client: "Client") -> None:
+        from tidelog.client.replicas import ReplicaObserver
+
+        observer = ReplicaObserver(client, topic)
+        if watch:
+            await _watch(observer.look, topic, partition, interval, as_json=as_json)
+            return
+        views = _chosen(await observer.look(), topic, partition)
+        if as_json:
+            print_json([as_dict(view) for view in views])
+        else:
+            print_table(HEADINGS, rows(views))
+
+    with_client(bootstrap, work)
+
+
+def _chosen(views: "list[PartitionView]", topic: str, partition: int | None) -> "list[PartitionView]":
+    found = [view for view in views if partition in (None, view.partition)]
+    if not found:
+        raise CommandFailed(f"{topic} has no partition {partition}, it has {len(views)}")
+    return found
+
+
+# --- watching --------------------------------------------------------------------------------------------------------
+
+
+async def _watch(look: Any, topic: str, partition: int | None, interval: float, *, as_json: bool) -> None:
+    import asyncio
+    import sys
+
+    show = _json_line if as_json else (_Screen() if sys.stdout.isatty() else _Lines())
+    try:
+        while True:
+            show(_chosen(await look(), topic, partition))
+            await asyncio.sleep(interval)
+    finally:
+        if isinstance(show, _Screen):
+            show.close()
+
+
+def _json_line(views: "list[PartitionView]") -> None:
+    """One document a line, for programs that read along."""
+    print(json.dumps([as_dict(view) for view in views]), flush=True)
+
+
+class _Screen:
+    """A table in place: what stays the same is not drawn again, so nothing flickers."""
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(auto_refresh=False, vertical_overflow="crop")
+        self._live.start()
+
+    def __call__(self, views: "list[PartitionView]") -> None:
+        self._live.update(_table(views), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+_COLOURS: Final = {"leader": "bold", "offline": "red", "silent": "yellow", "deposed": "magenta"}
+
+
+def _table(views: "Sequence[PartitionView]") -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in ("STATE", "IN-ISR") else "right", no_wrap=True)
+    for row in rows(views):
+        table.add_row(*("-" if cell is None else str(cell) for cell in row), style=_COLOURS.get(str(row[2]), ""))
+    return table
+
+
+class _Lines:
+    """A line for each replica at first, then one for each that is not as it was. Ages alone are no news."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[int, int], str] = {}
+
+    def __call__(self, views: "list[PartitionView]") -> None:
+        for view in views:
+            for replica in view.replicas:
+                line = story(view, replica)
+                if self._told.get((view.partition, replica.broker)) != line:
+                    self._told[view.partition, replica.broker] = line
+                    print(line, flush=True)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def story(view: "PartitionView", replica: "ReplicaView") -> str:
+    """One replica in one line of `key=value`."""
+    values = {
+        "state": replica.status.value,
+        "isr": replica.membership.value,
+        "epoch": replica.leader_epoch,
+        "hw": replica.high_watermark,
+        "leo": replica.log_end_offset,
+        "lag": replica.lag,
+    }
+    told = " ".join(f"{key}={'-' if value is None else value}" for key, value in values.items())
+    return f"{view.topic}-{view.partition} replica={replica.broker} {told}"
+
+
+def rows(views: "Sequence[PartitionView]") -> list[list[Any]]:
+    return [
+        [
+            view.partition,
+            replica.broker,
+            replica.status.value,
+            replica.membership.value,
+            replica.leader_epoch,
+            replica.log_start_offset,
+            replica.high_watermark,
+            replica.log_end_offset,
+            replica.lag,
+            _caught_up(view, replica),
+        ]
+        for view in views
+        for replica in view.replicas
+    ]
+
+
+def _caught_up(view: "PartitionView", replica: "ReplicaView") -> str | None:
+    """In the eyes of a leader that answers; there is no other who could know."""
+    if replica.is_leader or not any(each.is_leader and each.log_end_offset is not None for each in view.replicas):
+        return None
+    return "never" if replica.last_caught_up_ms is None else f"{age(replica.last_caught_up_ms)} ago"
+
+
+def age(age_ms: int) -> str:
+    if age_ms < _SECOND_MS:
+        return f"{age_ms} ms"
+    if age_ms < _MINUTE_MS:
+        return f"{age_ms / _SECOND_MS:.1f} s"
+    return f"{age_ms // _MINUTE_MS} min"
+
+
+def as_dict(view: "PartitionView") -> dict[str, Any]:
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "leader": view.leader if view.leader >= 0 else None,
+        "leader_epoch": view.leader_epoch,
+        "isr": list(view.isr),
+        "maximal_isr": list(view.maximal_isr),
+        "replicas": [
+            {
+                "broker": replica.broker,
+                "state": replica.status.value,
+                "in_isr": replica.in_isr,
+                "isr_change": replica.membership.value if replica.membership.value in ("joining", "leaving") else None,
+                "leader_epoch": replica.leader_epoch,
+                "log_start_offset": replica.log_start_offset,
+                "high_watermark": replica.high_watermark,
+                "log_end_offset": replica.log_end_offset,
+                "fetched_to": replica.fetched_to,
+                "lag": replica.lag,
+                "last_caught_up_ms": replica.last_caught_up_ms,
+                "last_fetch_ms": replica.last_fetch_ms,
+            }
+            for replica in view.replicas
+        ],
+    }
