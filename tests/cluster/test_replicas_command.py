@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -45,9 +44,8 @@ def watching(cluster: Cluster, *arguments: str, stdout: int = subprocess.PIPE) -
 def test_every_replica_is_shown_in_its_own_words(cluster: Cluster, tidelog: Commands) -> None:
     tidelog.run("produce", "orders", "--partition", "0", stdin="1\n2\n3\n")
     head, *rows = tidelog.run("replicas", "orders", "--partition", "0").splitlines()
-    assert head.split() == (
-        "PARTITION REPLICA STATE IN-ISR EPOCH LOG-START HIGH-WATERMARK LOG-END LAG LAST-CAUGHT-UP".split()
-    )
+    assert head.split()[:4] == ["PARTITION", "REPLICA", "STATE", "IN-ISR"]
+    assert head.split()[4:] == ["EPOCH", "LOG-START", "HIGH-WATERMARK", "LOG-END", "LAG", "LAST-CAUGHT-UP"]
     assert sorted(row.split()[2] for row in rows) == ["follower", "follower", "leader"]
     assert all(row.split()[3] == "yes" and row.split()[7:9] == ["3", "0"] for row in rows)
     zero, one = tidelog.json("replicas", "orders")
@@ -103,12 +101,11 @@ def test_a_terminal_is_drawn_in_place(cluster: Cluster) -> None:
     ours, theirs = pty.openpty()
     try:
         with watching(cluster, stdout=theirs):
-            seen, deadline = b"", time.monotonic() + TIMEOUT_S
+            seen = b""
             # The cursor goes up over the table, which is drawn again without the screen being cleared.
             while b"\x1b[1A" not in seen or seen.count(b"LAST-CAUGHT-UP") < 3:
-                assert time.monotonic() < deadline, seen
-                if select.select([ours], [], [], 1)[0]:
-                    seen += os.read(ours, 65536)
+                assert select.select([ours], [], [], TIMEOUT_S)[0], seen
+                seen += os.read(ours, 65536)
         assert b"\x1b[2J" not in seen and b"leader" in seen
     finally:
         os.close(theirs)

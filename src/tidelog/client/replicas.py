@@ -112,7 +112,7 @@ async def ask(connection: Connection, topic: str) -> BrokerAnswer:
     metadata = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     cluster = await connection.request(metadata, MetadataResponse)
     raise_for(cluster.error_code, what="Metadata")
-    partitions = {}
+    partitions: dict[int, MetadataResponsePartition] = {}
     for described in cluster.topics:
         raise_for(described.error_code, what=f"topic {topic!r}")
         partitions |= {each.partition_index: each for each in described.partitions}
