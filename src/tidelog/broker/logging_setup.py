@@ -18,10 +18,11 @@ class OneLineFormatter(logging.Formatter):
         super().__init__(LINE_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        record.message = "".join(
-            character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-            for character in record.message
-        )
+        if not record.message.isprintable():
+            record.message = "".join(
+                character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+                for character in record.message
+            )
         return super().formatMessage(record)
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - logging's name

@@ -51,6 +51,9 @@ def _plain(value: object) -> Any:
 
 def shown(value: object) -> str:
     text = "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+    # Nearly always: thousands of partitions may change at once, a line for each.
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
