@@ -9,6 +9,7 @@ from tidelog.core.ids import DIR_LOST, RESERVED_UUIDS
 from tidelog.metadata.image import BrokerRegistration, nothing
 from tidelog.replication.counters import ReplicationCounters
 from tidelog.replication.isr_changes import IsrChanges
+from tidelog.replication.throttle import ReplicationThrottle
 
 
 @dataclass(slots=True)
@@ -21,6 +22,8 @@ class ReplicationContext:
     changes: IsrChanges = field(default_factory=IsrChanges)
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
     on_event: EventSink = lambda event: None
+    # What this broker, as a leader, sends to followers that are not in sync (C8).
+    leader_throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle.unlimited)
 
     def is_acceptable(self, broker_id: int, broker_epoch: int, directory: UUID) -> bool:
         """Unfenced, not shutting down, its directory online, and still the process that has fetched (I3, KIP-903)."""

@@ -260,9 +260,11 @@ class Fetcher:
             followed.cut_below(start)
             return
         if data.records:
+            # What keeps a caught-up replica so is not held back, and so does not use up what others may fetch.
+            counts = not followed.is_caught_up and self._is_throttled(followed)
             info = following.append_as_follower(partition, data.records, followed.leader_epoch, now_ms)
             outcome.bytes_appended += info.size_in_bytes
-            if self._is_throttled(followed):
+            if counts:
                 self.throttle.record(info.size_in_bytes, now_s)
             self._followed[partition.topic_partition] = self._followed.pop(partition.topic_partition)
         if following.follow_offsets(partition, LeaderOffsets(data.high_watermark, data.log_start_offset)):

@@ -10,16 +10,18 @@ from tidelog.metadata.image import LeaderRecoveryState, PartitionRegistration
 from tidelog.replication.context import ReplicationContext
 from tidelog.replication.followers import FollowerState, followers_of_new_epoch
 from tidelog.replication.isr import Committed, Pending, PendingExpand, PendingRecovery, PendingShrink
-from tidelog.replication.roles import Leader
+from tidelog.replication.roles import Leader, Role
 from tidelog.storage.log import Log
 
 
-def new_epoch(registration: PartitionRegistration, local_id: BrokerId, log: Log, now_s: float) -> Leader:
+def new_epoch(registration: PartitionRegistration, local_id: BrokerId, log: Log, now_s: float, before: Role) -> Leader:
     """The role of a leader whose epoch begins at the end of its log (E4)."""
     replicas = replicas_of(registration)
     committed = committed_of(registration)
+    epoch = LeaderEpoch(registration.leader_epoch)
     return Leader(
-        epoch=LeaderEpoch(registration.leader_epoch),
+        epoch=epoch,
+        first_epoch=before.first_epoch if isinstance(before, Leader) and before.epoch + 1 == epoch else epoch,
         partition_epoch=PartitionEpoch(registration.partition_epoch),
         epoch_start_offset=Offset(log.log_end_offset),
         replicas=replicas,

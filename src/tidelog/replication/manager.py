@@ -13,6 +13,7 @@ from tidelog.metadata.names import INTERNAL_TOPICS
 from tidelog.replication.context import ReplicationContext
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Follower, Leader, Offline
+from tidelog.replication.throttle import ReplicationThrottle
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.manager import LogManager
 from tidelog.storage.ports import DiskError
@@ -54,7 +55,10 @@ class ReplicaManager:
         self._config = config
         self._logs = logs
         self._partitions: dict[TopicPartition, Partition] = {}
-        self.context = ReplicationContext(lag_s=config.replica_lag_time_max_ms / 1000)
+        self.context = ReplicationContext(
+            lag_s=config.replica_lag_time_max_ms / 1000,
+            leader_throttle=ReplicationThrottle(local_id, config.leader_replication_throttled_rate),
+        )
         self.fetchers: Fetchers = NoFetchers()
         # Told of every partition whose leadership came or went, or that is gone.
         self.on_leadership: PartitionListener = lambda partition: None

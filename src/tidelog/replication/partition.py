@@ -112,7 +112,7 @@ class Partition:
             self.go_offline(f"asked to lead in epoch {epoch}, but epoch {self.log.latest_epoch} has begun here before")
             return RoleChange(leadership=True, following=True)
         self.log.assign_epoch_start(epoch, self.log.log_end_offset)
-        self.role = leading.new_epoch(registration, self.local_id, self.log, now_s)
+        self.role = leading.new_epoch(registration, self.local_id, self.log, now_s, self.role)
         if registration.leader_recovery_state is LeaderRecoveryState.RECOVERING:
             self._tell_unclean_start(self.role)
         moved = self.advance_high_watermark(now_s)
@@ -185,11 +185,11 @@ class Partition:
         return info
 
     def acknowledged(self, epoch: LeaderEpoch, required_offset: int) -> ErrorCode | None:
-        """How a parked acks=all write stands: None while it has to wait on (P3)."""
+        """How an acks=all write of this leader epoch stands: None while it has to wait on (P3)."""
         role = self.role
         if isinstance(role, Offline):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if not isinstance(role, Leader) or role.epoch != epoch:
+        if not isinstance(role, Leader) or not role.first_epoch <= epoch <= role.epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:
             return None
@@ -254,6 +254,16 @@ class Partition:
         self._isr.propose(leader, leading.expansion(leader, replica, self.log, self._context))
         moved = leading.advance_high_watermark(leader, self.log, self._context, now_s)
         return moved or log_start_moved
+
+    def is_throttled_for(self, replica_id: int) -> bool:
+        """Whether what this follower is sent counts against the leader's throttle: never of one in sync (C8)."""
+        named = self.config.leader_replication_throttled_replicas
+        return (
+            bool(named)
+            and isinstance(self.role, Leader)
+            and replica_id not in self.role.isr_state.isr
+            and self._context.leader_throttle.covers(named, self.topic_partition.partition)
+        )
 
     def _require_follower(
         self, leader: Leader, replica_id: int, broker_epoch: int, current_leader_epoch: int

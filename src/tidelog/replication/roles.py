@@ -15,10 +15,13 @@ from tidelog.replication.isr import IsrState
 @dataclass(slots=True, kw_only=True)
 class Leader:
     """Invariants: epoch_start_offset <= the log's end offset; the high watermark moves forward only (W2);
-    `followers` has every replica but this one.
+    `followers` has every replica but this one; first_epoch <= epoch.
     """
 
     epoch: LeaderEpoch
+    # Where this leadership began: an epoch may follow the other without another leader in between, such as when a
+    # replica leaves the assignment. Nothing was cut since, so what waits from an earlier one waits on.
+    first_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     epoch_start_offset: Offset
     replicas: tuple[BrokerId, ...]

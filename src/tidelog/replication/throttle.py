@@ -7,11 +7,14 @@ answers them with nothing. Followers that are in sync are never held back: that 
 from collections.abc import Sequence
 from typing import Final
 
-from tidelog.core.ids import BrokerId
+from tidelog.core.ids import NO_LEADER, BrokerId
 
-# What may be sent at once after a pause, in seconds of the rate.
-BURST_S: Final = 0.5
+# What may be sent at once after a pause, in seconds of the rate. Whoever waits is woken when it may go on, so no more
+# has to be saved up than what a late timer costs.
+BURST_S: Final = 0.1
 ALL_REPLICAS: Final = ("*",)
+# The default of the `….throttled.rate` keys.
+UNLIMITED: Final = 2**63 - 1
 
 
 class ReplicationThrottle:
@@ -28,6 +31,11 @@ class ReplicationThrottle:
         self._rate = rate_bytes_per_s
         self._balance = rate_bytes_per_s * BURST_S
         self._at_s = now_s
+
+    @classmethod
+    def unlimited(cls) -> "ReplicationThrottle":
+        """Of nobody in particular: no config names its replicas."""
+        return cls(NO_LEADER, UNLIMITED)
 
     @property
     def rate_bytes_per_s(self) -> int:

@@ -99,6 +99,19 @@ def test_leading_again_in_a_later_epoch_does_not_acknowledge_the_earlier_write(p
     assert partition.acknowledged(epoch, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.rule("P3", "C8")
+def test_a_leader_that_goes_on_in_the_next_epoch_goes_on_with_what_waits(partition: Partition) -> None:
+    """When a replica leaves the assignment, the leader's epoch ends and its leadership does not."""
+    partition.apply(registration(replicas=(1, 2, 3), isr=(1, 2, 3)), 0.0)
+    partition.append_as_leader(batch(b"a"), -1, NOW, 0.0)
+    epoch = partition.leader_epoch
+    partition.apply(registration(replicas=(1, 2), isr=(1, 2), leader_epoch=1, partition_epoch=1), 0.0)
+    assert partition.acknowledged(epoch, 1) is None
+    partition.require_leader().followers[BrokerId(2)].log_end_offset = 1
+    assert partition.advance_high_watermark(0.0)
+    assert partition.acknowledged(epoch, 1) is ErrorCode.NONE
+
+
 @pytest.mark.rule("P2")
 def test_too_few_in_sync_replicas_refuse_before_anything_is_written(disk: MemoryDisk) -> None:
     partition = new_partition(disk, replace(TopicConfig(), min_insync_replicas=2))

@@ -1,8 +1,8 @@
 """Fetch (1), versions 4 to 18.
 
 F1 what a reader may see, F2 what a follower's fetch tells, F3 the long poll, F4 whole batches and one even when too
-large, F5 epoch fencing, F6 out of range, F7 sessions (KIP-227); topic ids from v13; the current leader from v12
-(KIP-951). Bytes are slices of segments. What an answer looks like stands in `fetch_answers`.
+large, F5 epoch fencing, F6 out of range, F7 sessions (KIP-227), C8 the leader's throttle; topic ids from v13; the
+current leader from v12 (KIP-951). Bytes are slices of segments. What an answer looks like stands in `fetch_answers`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tidelog.broker.fetch_sessions import FetchSession, WantedPartition
 from tidelog.broker.lookups import absent_partition_error, topic_name
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.replication.partition import Partition
-from tidelog.replication.reading import Read
+from tidelog.replication.reading import NOTHING, Read
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -41,7 +41,7 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchR
         delayed.expire()
         return delayed.result()
     cancel = broker.fetch_purgatory.try_complete_else_watch(
-        delayed, (delayed.waits_for(item) for item in wanted), request.max_wait_ms / 1000
+        delayed, (delayed.waits_for(item) for item in wanted), delayed.longest_wait_s()
     )
     if cancel is None:
         return delayed.result()
@@ -90,6 +90,18 @@ class DelayedFetch:
     def waits_for(self, item: WantedPartition) -> Hashable:
         topic_partition = TopicPartition(item.topic, item.ask.partition)
         return ReplicaFetch(topic_partition) if self._replica_id >= 0 else topic_partition
+
+    def longest_wait_s(self) -> float:
+        """Not longer than the throttle lasts that holds records back: whoever waited for that is served then (C8)."""
+        longest_s = self._request.max_wait_ms / 1000
+        throttle, now_s = self._broker.replicas.context.leader_throttle, self._broker.loop.time()
+        if self._replica_id < 0 or not throttle.is_exceeded(now_s):
+            return longest_s
+        partitions = (
+            self._broker.replicas.get(TopicPartition(item.topic, item.ask.partition)) for item in self._wanted
+        )
+        held_back = any(each is not None and each.is_throttled_for(self._replica_id) for each in partitions)
+        return min(longest_s, throttle.ready_at_s(now_s) - now_s) if held_back else longest_s
 
     def try_complete(self) -> bool:
         found, size, at_once = self._look()
@@ -185,6 +197,9 @@ class DelayedFetch:
                 moved.append(partition)
             # It may have moved by this very fetch, and the follower hears of it with the answer.
             read.take_offsets(partition.log)
+        throttle = self._broker.replicas.context.leader_throttle
+        if partition.is_throttled_for(self._replica_id) and throttle.is_exceeded(self._broker.loop.time()):
+            read.slice = NOTHING
         return read
 
     def _has_news(self, item: WantedPartition, read: Read) -> bool:
@@ -197,11 +212,21 @@ class DelayedFetch:
     # --- answering ---
 
     def _answer(self, found: list[Found]) -> None:
+        if self._replica_id >= 0:
+            self._record_throttled(found)
         cold = [entry for entry in found if entry.read and entry.read.slice.size and not entry.read.slice.is_cached()]
         if cold:
             self._broker.run_in_background(self._read_and_respond(found, cold))
         else:
             self._respond(found)
+
+    def _record_throttled(self, found: list[Found]) -> None:
+        for entry in found:
+            if entry.partition is None or entry.read is None or not entry.read.slice.size:
+                continue
+            if entry.partition.is_throttled_for(self._replica_id):
+                throttle = self._broker.replicas.context.leader_throttle
+                throttle.record(entry.read.slice.size, self._broker.loop.time())
 
     async def _read_and_respond(self, found: list[Found], cold: list[Found]) -> None:
         for entry in cold:
