@@ -34,3 +34,15 @@ def live_endpoints(
         if endpoint is not None:
             found.append(endpoint)
     return found
+
+
+def endpoints_to_name(
+    image: ClusterImage, own_id: int, listener_name: str, also: Callable[[int], bool] = lambda node_id: False
+) -> list[Endpoint]:
+    """The live ones; when there are none, the broker that is asked, fenced as it is.
+
+    A client that hears of no broker at all forgets those it knew (librdkafka does) and has nobody left to ask.
+    """
+    found = live_endpoints(image, listener_name, also)
+    own = endpoint_of(image, own_id, listener_name)
+    return found or ([own] if own is not None else [])

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from tidelog.broker.auto_create import auto_create, may_auto_create
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
-from tidelog.broker.endpoints import live_endpoints
+from tidelog.broker.endpoints import endpoints_to_name
 from tidelog.broker.replica_lists import offline_replicas, visible_leader
 from tidelog.core.ids import NO_LEADER, ZERO_UUID
 from tidelog.metadata.image import TopicImage
@@ -56,7 +56,7 @@ def _answer(
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in live_endpoints(image, ctx.listener_name, broker.was_just_fenced)
+            for node in endpoints_to_name(image, broker.node_id, ctx.listener_name, broker.was_just_fenced)
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,
