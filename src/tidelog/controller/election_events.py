@@ -21,9 +21,12 @@ def election_events(changes: Iterable[Change], reason: str) -> list[Event]:
             kind(
                 topic=each.topic.name,
                 partition=each.index,
+                old_leader=before.leader,
                 leader=after.leader,
                 leader_epoch=after.leader_epoch,
+                old_isr=before.isr,
                 isr=after.isr,
+                elr=after.elr,
                 unclean=each.unclean,
                 reason=f"{reason}; {_lost(before)}" if each.unclean else reason,
             )

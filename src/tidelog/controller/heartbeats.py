@@ -19,7 +19,7 @@ from tidelog.controller.brokers import check_broker_epoch, fence
 from tidelog.controller.decision import Decision, Situation
 from tidelog.controller.election_events import election_events
 from tidelog.controller.sessions import BrokerSessions
-from tidelog.core.events import BrokerUnfenced
+from tidelog.core.events import BrokerShuttingDown, BrokerUnfenced
 from tidelog.metadata.image import BrokerRegistration, ClusterImage
 from tidelog.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -43,7 +43,8 @@ def heartbeat(
             answer.should_shut_down = True
         elif caught_up and not request.want_fence:
             sessions.touch(broker.broker_id, situation.now_s, request.current_metadata_offset)
-            return _unfence(situation, broker, answer)
+            reason = f"it has replayed the metadata up to offset {request.current_metadata_offset}"
+            return _unfence(situation, broker, reason, answer)
         return Decision(response=answer)
     if request.want_fence:
         answer.should_shut_down = request.want_shut_down
@@ -54,7 +55,7 @@ def heartbeat(
 
 
 def _unfence(
-    situation: Situation, broker: BrokerRegistration, answer: BrokerHeartbeatResponse
+    situation: Situation, broker: BrokerRegistration, reason: str, answer: BrokerHeartbeatResponse
 ) -> Decision[BrokerHeartbeatResponse]:
     led = returning(situation, broker.broker_id)
     answer.is_fenced = False
@@ -65,7 +66,7 @@ def _unfence(
         records=[record, *(each.record for each in led)],
         atomic=False,
         events=[
-            BrokerUnfenced(broker_id=broker.broker_id, broker_epoch=broker.epoch),
+            BrokerUnfenced(broker_id=broker.broker_id, broker_epoch=broker.epoch, reason=reason),
             *election_events(led, f"broker {broker.broker_id} unfenced"),
         ],
     )
@@ -106,7 +107,10 @@ def _move_leadership(
             )
         )
     sessions.shuts_down(broker.broker_id, situation.next_offset + len(records) - 1)
-    events = election_events(left, f"broker {broker.broker_id} shuts down")
+    events = [
+        BrokerShuttingDown(broker_id=broker.broker_id, broker_epoch=broker.epoch, moved=len(left)),
+        *election_events(left, f"broker {broker.broker_id} shuts down"),
+    ]
     return Decision(response=answer, records=records, atomic=False, events=events)
 
 

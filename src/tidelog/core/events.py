@@ -88,9 +88,18 @@ class BrokerFenced(Event):
 
 @event
 class BrokerUnfenced(Event):
-    template = "broker {broker_id} with epoch {broker_epoch} unfenced"
+    template = "broker {broker_id} with epoch {broker_epoch} unfenced: {reason}"
     broker_id: int
     broker_epoch: int
+    reason: str
+
+
+@event
+class BrokerShuttingDown(Event):
+    template = "broker {broker_id} with epoch {broker_epoch} is shutting down: {moved} partitions are changed for it"
+    broker_id: int
+    broker_epoch: int
+    moved: int
 
 
 @event
@@ -111,10 +120,15 @@ class TopicDeleted(Event):
 
 @event
 class LeaderElected(PartitionEvent):
-    template = "leader {leader} in epoch {leader_epoch}, ISR {isr}: {reason}"
+    """From the controller, which knows no offsets: who leads tells them (`LeadershipTaken`). Leader -1: nobody."""
+
+    template = "leader {old_leader} to {leader} in epoch {leader_epoch}, ISR {old_isr} to {isr}, ELR {elr}: {reason}"
+    old_leader: int
     leader: int
     leader_epoch: int
+    old_isr: tuple[int, ...]
     isr: tuple[int, ...]
+    elr: tuple[int, ...]
     unclean: bool
     reason: str
 
@@ -124,6 +138,32 @@ class UncleanLeaderElected(LeaderElected):
     """C6: it may lack records that were acknowledged. Which, only who had them can tell: `CommittedRecordsLost`."""
 
     severity = Severity.WARNING
+
+
+@event
+class LeadershipTaken(PartitionEvent):
+    """From the new leader: its epoch begins at the end of its log (E4)."""
+
+    template = (
+        "leads in epoch {leader_epoch} from offset {epoch_start_offset} on, log start {log_start_offset}, "
+        "HW {high_watermark}, ISR {isr}"
+    )
+    leader_epoch: int
+    epoch_start_offset: int
+    log_start_offset: int
+    high_watermark: int
+    isr: tuple[int, ...]
+
+
+@event
+class FollowingStarted(PartitionEvent):
+    """From a follower, before it has compared its log with the leader's. Leader -1: nobody."""
+
+    template = "follows {leader} in epoch {leader_epoch}, LEO {log_end_offset}, HW {high_watermark}"
+    leader: int
+    leader_epoch: int
+    log_end_offset: int
+    high_watermark: int
 
 
 @event
@@ -138,6 +178,33 @@ class UncleanLeaderStarted(PartitionEvent):
     leader_epoch: int
     epoch_start_offset: int
     high_watermark: int
+
+
+@event
+class IsrChangeProposed(PartitionEvent):
+    """Asked of the controller (I5); until it has decided, the maximal ISR counts."""
+
+    template = (
+        "asks for ISR {proposed_isr} instead of {isr} in epoch {leader_epoch}, LEO {log_end_offset}, "
+        "HW {high_watermark}: {reason}"
+    )
+    leader_epoch: int
+    isr: tuple[int, ...]
+    proposed_isr: tuple[int, ...]
+    log_end_offset: int
+    high_watermark: int
+    reason: str
+
+
+@event
+class IsrChangeRefused(PartitionEvent):
+    severity = Severity.WARNING
+    template = "ISR {proposed_isr} instead of {isr} in epoch {leader_epoch} refused with {error}: {consequence}"
+    leader_epoch: int
+    isr: tuple[int, ...]
+    proposed_isr: tuple[int, ...]
+    error: str
+    consequence: str
 
 
 @event

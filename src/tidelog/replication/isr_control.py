@@ -1,14 +1,15 @@
 """How the in-sync set of one led partition changes: proposed, answered, committed, told (I4, I5, O2)."""
 
-from tidelog.core.events import IsrChanged
+from tidelog.core.events import IsrChanged, IsrChangeProposed, IsrChangeRefused
 from tidelog.core.ids import BrokerId, PartitionEpoch, TopicIdPartition, TopicPartition
 from tidelog.metadata.image import LeaderRecoveryState
 from tidelog.replication import leading
 from tidelog.replication.context import ReplicationContext
-from tidelog.replication.isr import Committed, Pending, Verdict, verdict
+from tidelog.replication.isr import Committed, Isr, Pending, Verdict, verdict
 from tidelog.replication.isr_changes import IsrProposal, Outcome, Proposer
 from tidelog.replication.roles import Leader
 from tidelog.storage.log import Log
+from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.alter_partition import ResponsePartitionData
 
 CONTROLLERS_DECISION = "the controller's decision"
@@ -39,6 +40,7 @@ class IsrControl:
             return
         assert isinstance(leader.isr_state, Committed), leader.isr_state
         leader.isr_state = pending
+        self._tell_proposed(leader, pending)
         self._context.changes.offer(
             IsrProposal(
                 partition=self._partition,
@@ -63,10 +65,12 @@ class IsrControl:
                 isr = frozenset(BrokerId(member) for member in answer.isr)
                 self.commit(leader, Committed(isr=isr, recovering=recovering), answer.partition_epoch)
             case Verdict.TAKE_BACK:
-                self._context.counters.failed_isr_updates += 1
+                self._refused(leader, pending, answer.error_code, "the committed one holds")
                 leader.isr_state = pending.committed
             case Verdict.LEAVE_PENDING:
-                self._context.counters.failed_isr_updates += 1
+                self._refused(
+                    leader, pending, answer.error_code, "it may have been committed before, newer metadata will tell"
+                )
                 return Outcome()
             case Verdict.RETRY:
                 return Outcome(retry=True)
@@ -83,7 +87,7 @@ class IsrControl:
         counters = self._context.counters
         counters.isr_expands += bool(committed.isr - before.isr)
         counters.isr_shrinks += bool(before.isr - committed.isr)
-        reason = CONTROLLERS_DECISION
+        reason = self._decided(before.isr - committed.isr)
         if not isinstance(before, Committed) and before.proposed == committed.isr:
             reason = before.reason
         self._context.on_event(
@@ -96,5 +100,48 @@ class IsrControl:
                 log_end_offset=self._log.log_end_offset,
                 high_watermark=self._log.high_watermark,
                 reason=reason,
+            )
+        )
+
+    # --- what is told (O2)
+
+    def _decided(self, leavers: Isr) -> str:
+        """Why the controller took them out by itself, as far as the metadata shows it."""
+        stories = []
+        for replica in sorted(leavers):
+            broker = self._context.brokers.get(replica)
+            if broker is None:
+                stories.append(f"broker {replica} is not registered any more")
+            elif broker.in_controlled_shutdown:
+                stories.append(f"broker {replica} is shutting down")
+            elif broker.fenced:
+                stories.append(f"broker {replica} is fenced")
+        return "; ".join([CONTROLLERS_DECISION, *stories])
+
+    def _tell_proposed(self, leader: Leader, pending: Pending) -> None:
+        self._context.on_event(
+            IsrChangeProposed(
+                topic=self._topic_partition.topic,
+                partition=self._topic_partition.partition,
+                leader_epoch=leader.epoch,
+                isr=tuple(sorted(pending.isr)),
+                proposed_isr=tuple(sorted(pending.proposed)),
+                log_end_offset=self._log.log_end_offset,
+                high_watermark=self._log.high_watermark,
+                reason=pending.reason,
+            )
+        )
+
+    def _refused(self, leader: Leader, pending: Pending, error_code: int, consequence: str) -> None:
+        self._context.counters.failed_isr_updates += 1
+        self._context.on_event(
+            IsrChangeRefused(
+                topic=self._topic_partition.topic,
+                partition=self._topic_partition.partition,
+                leader_epoch=leader.epoch,
+                isr=tuple(sorted(pending.isr)),
+                proposed_isr=tuple(sorted(pending.proposed)),
+                error=ErrorCode(error_code).name,
+                consequence=consequence,
             )
         )

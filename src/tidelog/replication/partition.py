@@ -7,7 +7,6 @@ The one door to a replica. What a leader decides stands in `leading`, its in-syn
 from uuid import UUID
 
 from tidelog.core.config.topic import TopicConfig
-from tidelog.core.events import UncleanLeaderStarted
 from tidelog.core.ids import (
     NO_EPOCH,
     NO_LEADER,
@@ -18,8 +17,8 @@ from tidelog.core.ids import (
     TopicPartition,
 )
 from tidelog.core.ports import Offload
-from tidelog.metadata.image import LeaderRecoveryState, PartitionRegistration
-from tidelog.replication import leading, reading
+from tidelog.metadata.image import PartitionRegistration
+from tidelog.replication import leading, reading, role_events
 from tidelog.replication.context import ReplicationContext
 from tidelog.replication.followers import FollowerState
 from tidelog.replication.isr import Pending
@@ -103,6 +102,8 @@ class Partition:
             leader=BrokerId(registration.leader),
         )
         is_same = isinstance(role, Follower) and (role.leader, role.epoch) == (self.role.leader, self.role.epoch)
+        if not is_same:
+            self._context.on_event(role_events.follows(self.topic_partition, self.role, self.log))
         return RoleChange(leadership=isinstance(role, Leader), following=not is_same)
 
     def _lead(self, registration: PartitionRegistration, now_s: float) -> RoleChange:
@@ -113,22 +114,10 @@ class Partition:
             return RoleChange(leadership=True, following=True)
         self.log.assign_epoch_start(epoch, self.log.log_end_offset)
         self.role = leading.new_epoch(registration, self.local_id, self.log, now_s, self.role)
-        if registration.leader_recovery_state is LeaderRecoveryState.RECOVERING:
-            self._tell_unclean_start(self.role)
+        self._context.on_event(role_events.leads(self.topic_partition, self.role, self.log))
         moved = self.advance_high_watermark(now_s)
         self._isr.propose(self.role, leading.recovery(self.role))
         return RoleChange(leadership=True, following=True, high_watermark_moved=moved)
-
-    def _tell_unclean_start(self, leader: Leader) -> None:
-        self._context.on_event(
-            UncleanLeaderStarted(
-                topic=self.topic_partition.topic,
-                partition=self.topic_partition.partition,
-                leader_epoch=leader.epoch,
-                epoch_start_offset=leader.epoch_start_offset,
-                high_watermark=self.log.high_watermark,
-            )
-        )
 
     def _lead_on(self, leader: Leader, registration: PartitionRegistration, now_s: float) -> RoleChange:
         """Newer metadata of the same epoch: whatever was pending is decided, this way or another (I5)."""

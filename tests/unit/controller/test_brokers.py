@@ -172,7 +172,9 @@ class TestHeartbeats:
         answer = harness.heartbeat(1)
         assert (answer.is_fenced, answer.is_caught_up) == (False, True)
         assert harness.records == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)]
-        assert harness.decision.events == [BrokerUnfenced(broker_id=1, broker_epoch=epoch)]
+        assert harness.decision.events == [
+            BrokerUnfenced(broker_id=1, broker_epoch=epoch, reason=f"it has replayed the metadata up to offset {epoch}")
+        ]
         assert not harness.heartbeat(1).is_fenced and harness.records == []
 
     @pytest.mark.rule("C2")

@@ -3,7 +3,7 @@
 from tests.unit.controller.harness import cluster, create_topic, state, with_topic
 
 from tidelog.controller.sessions import BrokerSessions
-from tidelog.core.events import BrokerFenced, LeaderElected
+from tidelog.core.events import BrokerFenced
 from tidelog.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 
 
@@ -14,8 +14,10 @@ def test_leadership_moves_first() -> None:
     assert [type(record) for record in harness.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
     assert state(harness) == (2, (2, 3), (), (), 1)
     assert harness.image.brokers[1].in_controlled_shutdown
-    (told,) = harness.decision.events
-    assert isinstance(told, LeaderElected) and told.reason == "broker 1 shuts down"
+    assert [told.text() for told in harness.decision.events] == [
+        f"broker 1 with epoch {harness.image.brokers[1].epoch} is shutting down: 1 partitions are changed for it",
+        "t-0: leader 1 to 2 in epoch 1, ISR [1,2,3] to [2,3], ELR []: broker 1 shuts down",
+    ]
 
 
 def test_it_stops_once_everybody_who_stays_knows() -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.event import Event
+from tidelog.core.events import FollowingStarted, IsrChangeProposed, LeadershipTaken
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.metadata.compare import compare
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage
@@ -24,6 +25,8 @@ from tidelog.wire.errors import ErrorCode
 
 # The wall clock of every story, which moves with its time.
 EPOCH_MS = 1_700_000_000_000
+# A story shows roles and proposals itself: the roles as they end up, the proposals as messages.
+_TOLD_OTHERWISE = (FollowingStarted, IsrChangeProposed, LeadershipTaken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,8 @@ class Process:
         return EPOCH_MS + int(self._now_s() * 1000)
 
     def _on_event(self, event: Event) -> None:
-        self._tell(f"{self.broker_id}: {event.text()}")
+        if not isinstance(event, _TOLD_OTHERWISE):
+            self._tell(f"{self.broker_id}: {event.text()}")
 
     # --- life ---
 
