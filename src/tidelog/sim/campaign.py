@@ -8,13 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import ClusterImage
+from tidelog.sim.checks.failure import Failure
+from tidelog.sim.checks.invariant import InvariantBroken
+from tidelog.sim.checks.liveness import Liveness, Unsettled
+from tidelog.sim.checks.watch import Watch
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
+from tidelog.sim.loop import Deadlock
 from tidelog.sim.trace import Trace
 from tidelog.sim.witness import Witness
-from tidelog.sim.writers import Writers
+from tidelog.sim.writers import Broken, Writers
 
 PROPERTIES: Final = {
     # The metadata lies apart, so that a voter can lose its logs without losing its vote.
@@ -24,6 +31,7 @@ PROPERTIES: Final = {
     "min.insync.replicas": "2",
     # Clocks jump by days, and a record that retention took is not lost.
     "log.retention.ms": "-1",
+    "producer.id.expiration.ms": "2147483647",
 }
 
 
@@ -53,8 +61,10 @@ class Outcome:
     faults: int
     acknowledged: int
     forgotten: int
+    truncations: int
     unhandled: list[str]
     plan: list[PlannedFault]
+    failure: Failure | None = None
 
 
 def run_seed(
@@ -73,35 +83,106 @@ def run_seed(
     with SimCluster(
         settings.brokers, controllers=settings.controllers, seed=seed, properties=settings.properties
     ) as cluster:
-        trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
-        injector = Injector(cluster, seed, plan, trace)
-        writers = Writers(cluster, trace, seed, count=settings.writers)
-        cluster.on_metadata = Witness(trace, writers.on_unclean)
-        cluster.run(_story(cluster, injector, writers, trace, settings))
+        return _Run(cluster, seed, settings, plan, sink).go()
+
+
+class _Run:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        seed: int,
+        settings: Settings,
+        plan: list[PlannedFault],
+        sink: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._seed = seed
+        self._settings = settings
+        self._plan = plan
+        self._trace = trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
+        self._injector = Injector(cluster, seed, plan, trace)
+        self._watch = Watch(cluster)
+        self._writers = Writers(cluster, self._watch, trace, seed, count=settings.writers)
+        self._watch.on_unclean = self._writers.on_unclean
+        self._witness = Witness(trace)
+        trace.listeners.append(self._watch.on_event)
+        cluster.on_metadata = self._on_metadata
+
+    def go(self) -> Outcome:
+        cluster, trace, writers = self._cluster, self._trace, self._writers
+        failure: Failure | None = None
+        try:
+            cluster.run(self._unless_broken())
+        except InvariantBroken as broken:
+            where = None if self._watch.where is None else self._watch.where.describe()
+            failure = Failure.of(broken, where or [], trace)
+        except Broken as broken:
+            failure = Failure(invariant="ConsistentRead", what=str(broken), events=trace.last())
+        except (Unsettled, TimeoutError, Deadlock) as error:
+            replicas = [line for look in self._watch.looks() for line in look.describe()]
+            failure = Failure(
+                invariant=Liveness.__name__,
+                statement=Liveness.statement(),
+                what=str(error),
+                replicas=replicas,
+                events=trace.last(),
+            )
+        unhandled = cluster.unhandled()
+        if failure is None and unhandled:
+            failure = Failure(invariant="Unhandled", what=unhandled[0], events=trace.last())
         return Outcome(
-            seed=seed,
+            seed=self._seed,
             digest=trace.digest(),
             seconds=cluster.loop.time(),
             steps=cluster.loop.steps,
             counts=dict(trace.counts),
-            faults=len(plan) - injector.skipped,
+            faults=len(self._plan) - self._injector.skipped,
             acknowledged=writers.ledger.batches,
             forgotten=writers.ledger.forgotten,
-            unhandled=cluster.unhandled(),
-            plan=plan,
+            truncations=self._watch.truncations,
+            unhandled=unhandled,
+            plan=self._plan,
+            failure=failure,
         )
 
+    def _on_metadata(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
+        self._witness(node_id, image, delta)
+        self._watch.on_metadata(node_id, image, delta)
 
-async def _story(cluster: SimCluster, injector: Injector, writers: Writers, trace: Trace, settings: Settings) -> None:
-    await cluster.start_all()
-    trace.record("started")
-    if settings.writers:
-        await writers.begin()
-    end = cluster.loop.time() + settings.seconds
-    await injector.run()
-    await asyncio.sleep(max(0.0, end - cluster.loop.time()))
-    await injector.quiet(settings.quiet_timeout_s)
-    if settings.writers:
-        await writers.stop()
-        await writers.check()
-    trace.record("end_of_run")
+    async def _unless_broken(self) -> None:
+        """The story, until an invariant breaks."""
+        story = asyncio.ensure_future(self._story())
+        await asyncio.wait((story, self._watch.failure), return_when=asyncio.FIRST_COMPLETED)
+        if self._watch.failure.done():
+            story.cancel()
+            await asyncio.gather(story, return_exceptions=True)
+            raise self._watch.failure.result()
+        story.result()
+
+    async def _story(self) -> None:
+        cluster, settings = self._cluster, self._settings
+        await cluster.start_all()
+        self._trace.record("started")
+        if settings.writers:
+            await self._writers.begin()
+        end = cluster.loop.time() + settings.seconds
+        await self._injector.run()
+        await asyncio.sleep(max(0.0, end - cluster.loop.time()))
+        await self._injector.quiet(settings.quiet_timeout_s)
+        if settings.writers:
+            await self._writers.stop()
+        await self._settle()
+        if settings.writers:
+            await self._writers.check()
+        self._trace.record("end_of_run")
+
+    async def _settle(self) -> None:
+        """Until everything that can happen has happened; `Unsettled` says what has not."""
+        liveness = Liveness(self._cluster, self._watch)
+        try:
+            await self._cluster.until(
+                lambda: liveness.missing() is None, timeout_s=self._settings.quiet_timeout_s, every_s=0.1
+            )
+        except TimeoutError as error:
+            raise Unsettled(liveness.missing() or str(error)) from error
+        self._trace.record("settled")

@@ -6,6 +6,7 @@ operations are a fault hook, `DiskFaults`. Here is what happens to bytes at rest
 
 import posixpath
 import random
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from tidelog.storage.memory import MemoryDisk, _Inode
@@ -30,6 +31,8 @@ class SimDisk(MemoryDisk):
     def __init__(self, capacity: int = 1 << 40) -> None:
         super().__init__(capacity)
         self._older: dict[str, list[bytes]] = {}
+        self.on_write: Callable[[str], None] | None = None
+        """Hears of every append (about to be made) and of every small file (written)."""
 
     # --- processes come and go ----------------------------------------------------------------------------------------
 
@@ -43,6 +46,7 @@ class SimDisk(MemoryDisk):
         heir._renamed, self._renamed = self._renamed, {}
         heir._older, self._older = self._older, {}
         heir.fault = self.fault
+        heir.on_write = self.on_write
         heir.all_cached = self.all_cached
         heir.fsyncs = self.fsyncs
         self.fault = _gone
@@ -62,8 +66,12 @@ class SimDisk(MemoryDisk):
             versions = self._older.setdefault(path, [])
             versions.append(bytes(data))
             del versions[: -KEPT_VERSIONS - 1]
+        if self.on_write is not None:
+            self.on_write(path)
 
     def _admit(self, operation: str, path: str, inode: _Inode, offset: int, data: Buffer) -> None:
+        if self.on_write is not None and operation == "append":
+            self.on_write(path)
         try:
             super()._admit(operation, path, inode, offset, data)
         except Torn:
@@ -81,6 +89,16 @@ class SimDisk(MemoryDisk):
     def contents(self) -> dict[str, bytes]:
         """Everything a process would read; no fault concerns it."""
         return {path: bytes(self._files[path].data) for path in sorted(self._files)}
+
+    def peek(self, path: str, start: int, end: int) -> bytes:
+        """Bytes as a process would read them, for an onlooker: no fault concerns it. Empty if there is no such file."""
+        inode = self._files.get(path)
+        return b"" if inode is None else bytes(inode.data[start:end])
+
+    def durable_bytes(self, path: str) -> int:
+        """How many bytes from its beginning a power cut would leave of a file."""
+        inode = self._files.get(path)
+        return 0 if inode is None else inode.dirty_from
 
     def unsynced_bytes(self) -> int:
         return sum(len(inode.data) - inode.dirty_from for inode in self._files.values())

@@ -79,9 +79,12 @@ class Machine:
         self.host: Final = host
         self._ports: Ports | None = None
         self.disk_faults: Final = DiskFaults()
-        self.disk = self.new_disk()
+        self.disk = SimDisk()
+        self.disk.fault = self.disk_faults
         self.clock: Final = SimClock(world)
         self.exits: list[Exit] = []
+        self.before_end: Callable[[], None] = lambda: None
+        """Called when a process is about to be gone, while all of it can still be looked at."""
         self._world = world
         self._seed = seed
         self.rng: Final = random.Random(f"{seed} machine")
@@ -215,9 +218,10 @@ class Machine:
     def new_disk(self) -> SimDisk:
         """Somebody puts another disk in: empty, with the same hook for faults."""
         assert self._ports is None
-        self.disk = SimDisk()
-        self.disk.fault = self.disk_faults
-        return self.disk
+        disk = SimDisk()
+        disk.fault, disk.on_write = self.disk_faults, self.disk.on_write
+        self.disk = disk
+        return disk
 
     def close(self) -> None:
         """The end of the world: lets go of every dead process. A live one is killed."""
@@ -243,6 +247,7 @@ class Machine:
         error: BaseException | None = None,
         left_tasks: tuple[str, ...] = (),
     ) -> None:
+        self.before_end()
         ports, ended = self.ports, self.ended()
         told = Exit(end=end, error=error, left_tasks=left_tasks, unhandled=tuple(ports.loop.unhandled))
         ports.loop.kill()

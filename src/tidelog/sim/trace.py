@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 LAST_LINES: Final = 10_000
+SHOWN_LINES: Final = 60
 
 
 class Trace:
@@ -28,6 +29,7 @@ class Trace:
         self._hash = hashlib.sha256()
         self.lines: list[str] = []
         self.counts: dict[str, int] = {}
+        self.listeners: list[Callable[[str, dict[str, Any]], None]] = []
 
     def record(self, event: str, **fields: Any) -> None:
         entry = {"t": round(self._loop.time(), 6), "steps": self._steps(), "event": event} | fields
@@ -39,6 +41,12 @@ class Trace:
         if len(self.lines) > 2 * LAST_LINES:
             del self.lines[:LAST_LINES]
         self.counts[event] = self.counts.get(event, 0) + 1
+        for listener in self.listeners:
+            listener(event, fields)
+
+    def last(self) -> list[str]:
+        """What happened just now, for people."""
+        return self.lines[-SHOWN_LINES:]
 
     def digest(self) -> str:
         return self._hash.hexdigest()

@@ -1,41 +1,36 @@
-"""Sees every committed metadata batch that any node publishes, and says when a promise ends.
-
-An unclean election, or one of the last known leader, may lose what was acknowledged: Kafka says so, and the invariants
-judge a partition since the last of them.
-"""
-
-from collections.abc import Callable
-from typing import TypeAlias
+"""Tells a trace of every election and every change of an in-sync set, once, by whichever node published it first."""
 
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage, LeaderRecoveryState
 from tidelog.sim.trace import Trace
 
-# Topic, partition.
-OnUnclean: TypeAlias = Callable[[str, int], None]
-
 
 class Witness:
-    """`SimCluster.on_metadata`. Each election is told once, by whichever node published it first."""
+    """One of those who hear `SimCluster.on_metadata`."""
 
-    def __init__(self, trace: Trace, on_unclean: OnUnclean) -> None:
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._on_unclean = on_unclean
-        self._epochs: dict[tuple[str, int], int] = {}
-        self._unclean: dict[tuple[str, int, int], None] = {}
+        # Leader epoch, partition epoch, ISR.
+        self._known: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
 
     def __call__(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
         for changed in delta.topics.values():
             name = changed.after.name
             for index, partition in changed.partitions.items():
-                epoch = partition.leader_epoch
-                if epoch > self._epochs.get((name, index), -1):
-                    self._epochs[name, index] = epoch
+                epoch, version, isr = self._known.get((name, index), (-1, -1, ()))
+                if partition.partition_epoch <= version:
+                    continue
+                self._known[name, index] = (partition.leader_epoch, partition.partition_epoch, partition.isr)
+                where = f"{name}-{index}"
+                if partition.leader_epoch > epoch:
+                    unclean = partition.leader_recovery_state is LeaderRecoveryState.RECOVERING
                     self._trace.record(
-                        "leader", partition=f"{name}-{index}", leader=partition.leader, epoch=epoch, isr=partition.isr
+                        "unclean" if unclean else "leader",
+                        partition=where,
+                        leader=partition.leader,
+                        epoch=partition.leader_epoch,
+                        isr=partition.isr,
+                        elr=partition.elr,
                     )
-                key = (name, index, epoch)
-                if partition.leader_recovery_state is LeaderRecoveryState.RECOVERING and key not in self._unclean:
-                    self._unclean[key] = None
-                    self._trace.record("unclean", partition=f"{name}-{index}", leader=partition.leader, epoch=epoch)
-                    self._on_unclean(name, index)
+                elif partition.isr != isr:
+                    self._trace.record("isr", partition=where, isr=partition.isr, elr=partition.elr)

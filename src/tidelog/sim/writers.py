@@ -16,6 +16,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.producer import Producer
 from tidelog.client.topics import create_topic
 from tidelog.core.ids import TopicPartition
+from tidelog.sim.checks.watch import Watch
 from tidelog.sim.clock import START_MS
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.trace import Trace
@@ -71,6 +72,7 @@ class Writers:
     def __init__(
         self,
         cluster: SimCluster,
+        watch: Watch,
         trace: Trace,
         seed: int,
         *,
@@ -80,6 +82,7 @@ class Writers:
     ) -> None:
         self.ledger: Final = Ledger()
         self._cluster = cluster
+        self._watch = watch
         self._trace = trace
         self._seed = seed
         self._count = count
@@ -94,9 +97,9 @@ class Writers:
         loop = self._cluster.loop
         self._tasks = [loop.create_task(self._write(number), name=f"writer {number}") for number in range(self._count)]
 
-    def on_unclean(self, topic: str, partition: int) -> None:
-        if topic == TOPIC:
-            self.ledger.forget(partition)
+    def on_unclean(self, partition: TopicPartition) -> None:
+        if partition.topic == TOPIC:
+            self.ledger.forget(partition.partition)
 
     async def stop(self) -> None:
         """No new batches; those under way are answered or given up."""
@@ -129,14 +132,20 @@ class Writers:
 
     async def _send(self, producer: Producer, partition: int, record: Record) -> None:
         assert record.value is not None
-        value = bytes(record.value)
+        value, where = bytes(record.value), TopicPartition(TOPIC, partition)
+        era = self._watch.era_of(where)
         try:
             offset = await producer.send(TOPIC, partition, [record])
         except (ApiError, ClientError) as error:
             self.ledger.unknown.setdefault(partition, {})[value] = None
             self._trace.record("unknown", value=value.decode(), error=type(error).__name__)
         else:
-            self.ledger.acknowledged.setdefault(partition, {})[value] = offset
+            if self._watch.era_of(where) == era:
+                self.ledger.acknowledged.setdefault(partition, {})[value] = offset
+                self._watch.on_acknowledged(where, offset, era)
+            else:
+                # Promised by a leader before an unclean election, or after it: nobody can tell.
+                self.ledger.unknown.setdefault(partition, {})[value] = None
             self._trace.record("acknowledged", value=value.decode(), partition=partition, offset=offset)
 
     async def _read(self, client: Client, partition: int) -> dict[bytes, list[int]]:

@@ -1,0 +1,133 @@
+"""One look at a partition: what is committed of it in the metadata, and every replica as it is at this moment."""
+
+from dataclasses import dataclass, field
+
+from tidelog.core.ids import TopicPartition
+from tidelog.metadata.image import ClusterImage, PartitionRegistration
+from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Leader, Offline, Role
+from tidelog.sim.checks.history import PartitionHistory
+from tidelog.sim.checks.mirror import Batch, LogMirror
+from tidelog.storage.log import Log
+
+
+@dataclass(slots=True, eq=False)
+class ReplicaLook:
+    """One replica in one process. Kept from look to look, so that only what is new is read."""
+
+    node_id: int
+    process: int
+    """Which start of the machine it is."""
+    topic_partition: TopicPartition
+    log: Log
+    mirror: LogMirror
+    partition: Partition | None = None
+    alive: bool = True
+    is_running: bool = False
+    """Registered under the current incarnation, log directory online."""
+    may_lack_epochs: bool = False
+    """Its file of leader epochs was damaged."""
+    # What was seen last: to find out cheaply whether anything is new.
+    seen: tuple[object, ...] = ()
+    last_leader: Leader | None = None
+    _era: int = -1
+    _rebuilt: int = -1
+    _checked: int = 0
+
+    @property
+    def role(self) -> Role | None:
+        return None if self.partition is None else self.partition.role
+
+    @property
+    def leader(self) -> Leader | None:
+        role = self.role
+        return role if isinstance(role, Leader) else None
+
+    @property
+    def name(self) -> str:
+        return f"broker {self.node_id} (start {self.process})"
+
+    def state(self) -> tuple[object, ...]:
+        log, role = self.log, self.role
+        isr_state = role.isr_state if isinstance(role, Leader) else None
+        return (log.log_end_offset, log.high_watermark, log.truncations, role, isr_state, log.directory.failure)
+
+    def first_difference(self, history: PartitionHistory, limit: int) -> tuple[Batch, Batch | None] | None:
+        """The first batch below `limit` that is not the committed one, and that one. Looks at nothing twice."""
+        mirror = self.mirror
+        if self._era != history.era or self._rebuilt != mirror.rebuilt:
+            self._era, self._rebuilt, self._checked = history.era, mirror.rebuilt, 0
+        batches, committed = mirror.batches, history.committed
+        while self._checked < len(batches):
+            batch = batches[self._checked]
+            if batch.next_offset > limit:
+                return None
+            expected = committed.get(batch.base_offset)
+            if expected is None or not batch.same(expected):
+                return batch, expected
+            self._checked += 1
+        return None
+
+    def describe(self) -> str:
+        log, role = self.log, self.role
+        if isinstance(role, Leader):
+            isr = role.isr_state
+            told = f"leader in epoch {role.epoch} from {role.epoch_start_offset}, {type(isr).__name__} ISR "
+            told += f"{sorted(isr.isr)} maximal {sorted(isr.maximal_isr)}, partition epoch {role.partition_epoch}"
+            ends = {replica: state.log_end_offset for replica, state in role.followers.items()}
+            told += f", followers at {ends}"
+        elif isinstance(role, Offline):
+            told = f"offline: {role.reason}"
+        elif role is None:
+            told = "without a role"
+        else:
+            told = f"follower of {role.leader} in epoch {role.epoch}, partition epoch {role.partition_epoch}"
+        alive = "running" if self.is_running else "not registered" if self.alive else "gone"
+        epochs = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries[-6:]]
+        return (
+            f"{self.name}, {alive}: LEO {log.log_end_offset} HW {log.high_watermark} "
+            f"min.insync {log.config.min_insync_replicas} epochs {epochs}; {told}"
+        )
+
+
+@dataclass(slots=True, eq=False)
+class PartitionLook:
+    """See the module."""
+
+    topic_partition: TopicPartition
+    history: PartitionHistory
+    image: ClusterImage
+    registration: PartitionRegistration
+    effective_min_isr: int
+    replicas: list[ReplicaLook] = field(default_factory=list)
+
+    @property
+    def leader(self) -> ReplicaLook | None:
+        """The running leader of the epoch that the committed metadata has."""
+        for replica in self.replicas:
+            leader = replica.leader
+            if (
+                replica.is_running
+                and leader is not None
+                and leader.epoch == self.registration.leader_epoch
+                and replica.node_id == self.registration.leader
+            ):
+                return replica
+        return None
+
+    def of(self, node_id: int) -> ReplicaLook | None:
+        return next((replica for replica in self.replicas if replica.node_id == node_id and replica.alive), None)
+
+    def describe(self) -> list[str]:
+        r = self.registration
+        brokers = {b.broker_id: f"epoch {b.epoch}{' fenced' if b.fenced else ''}" for b in self.image.brokers.values()}
+        history = self.history
+        return [
+            f"{self.topic_partition} committed at metadata offset {self.image.provenance.offset}: leader {r.leader} "
+            f"epoch {r.leader_epoch} partition epoch {r.partition_epoch} replicas {list(r.replicas)} "
+            f"ISR {list(r.isr)} ELR {list(r.elr)} last known {list(r.last_known_elr)} min ISR {self.effective_min_isr}",
+            f"  brokers {brokers}",
+            f"  true HW {history.true_hw} ({history.exposed_by}), acknowledged up to {history.acknowledged_end}, "
+            f"era {history.era} since epoch {history.first_epoch}",
+            *(f"  {replica.describe()}" for replica in self.replicas),
+        ]

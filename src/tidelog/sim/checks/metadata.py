@@ -1,0 +1,134 @@
+"""Invariants of committed metadata (9, 10, 11, 15)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tidelog.controller import invariants
+from tidelog.controller.partition_rules import rules_for
+from tidelog.core.config.node import NodeConfig
+from tidelog.metadata.image import ClusterImage, LeaderRecoveryState, PartitionRegistration, TopicImage
+from tidelog.sim.checks.invariant import Invariant
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    topic: TopicImage
+    index: int
+    before: PartitionRegistration
+    after: PartitionRegistration
+
+    def __str__(self) -> str:
+        return f"{self.topic.name}-{self.index}: {self.before} became {self.after}"
+
+
+def changed(before: ClusterImage, after: ClusterImage) -> Iterator[_Changed]:
+    """Partitions that were there before and are not what they were."""
+    for topic_id, topic in after.topics_by_id.items():
+        earlier = before.topics_by_id.get(topic_id)
+        if earlier is None or earlier is topic:
+            continue
+        for index, partition in topic.partitions.items():
+            was = earlier.partitions.get(index)
+            if was is not None and was is not partition and was != partition:
+                yield _Changed(topic, index, was, partition)
+
+
+def is_unclean(before: PartitionRegistration, after: PartitionRegistration) -> bool:
+    """Whether a leader was elected that may lack what was acknowledged. Some batches may not have been seen."""
+    if after.leader_epoch == before.leader_epoch or after.leader < 0:
+        return False
+    recovering = after.leader_recovery_state is LeaderRecoveryState.RECOVERING
+    return recovering or after.leader not in (*before.isr, *before.elr)
+
+
+class Metadata(Invariant):
+    """Leader = -1 or leader in ISR; ISR and ELR within AR and disjoint; nobody fenced in the ISR; |ISR| >= effective
+    min ISR means an empty ELR.
+    """
+
+    number = 9
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+
+    def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
+        config, _ = self._config.with_dynamic(cluster=after.broker_configs(None), broker={})
+        try:
+            invariants.check_invariants(after, config)
+        except invariants.InvariantBroken as error:
+            raise self.broken(str(error)) from error
+
+
+class MetadataEpochs(Invariant):
+    """Leader and partition epochs are monotonic: nothing changes within a partition epoch, no leader within its own."""
+
+    number = 10
+
+    def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
+        try:
+            invariants.check_epochs(before, after)
+        except invariants.InvariantBroken as error:
+            raise self.broken(str(error)) from error
+
+
+class UncleanExclusion(Invariant):
+    """From the commit of its new registration a replica restarted uncleanly is in neither ISR nor ELR until it has
+    caught up under its new broker epoch.
+    """
+
+    number = 11
+
+    def __init__(self, ended_unclean: Callable[[int], bool]) -> None:
+        self._ended_unclean = ended_unclean
+
+    def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
+        anew = [
+            broker_id
+            for broker_id, broker in after.brokers.items()
+            if broker_id in before.brokers
+            and before.brokers[broker_id].epoch != broker.epoch
+            and self._ended_unclean(broker_id)
+        ]
+        for change in changed(before, after):
+            if change.after.partition_epoch > change.before.partition_epoch + 1:
+                # Not every batch was seen: it may have caught up in between.
+                continue
+            for broker_id in set(change.after.elr) - {*change.before.isr, *change.before.elr}:
+                raise self.broken(f"broker {broker_id} came into the ELR from nowhere: {change}")
+        if anew:
+            for topic in after.topics_by_id.values():
+                for index, partition in topic.partitions.items():
+                    was = before.topics_by_id.get(topic.topic_id)
+                    old = None if was is None else was.partitions.get(index)
+                    if old is not None and partition.partition_epoch > old.partition_epoch + 1:
+                        continue
+                    for broker_id in anew:
+                        if broker_id in (*partition.isr, *partition.elr):
+                            raise self.broken(
+                                f"broker {broker_id} registered after an unclean end, and {topic.name}-{index} has it "
+                                f"still: {partition}"
+                            )
+
+
+class Reassignment(Invariant):
+    """Only catching up adds to the ISR; a reassignment never by itself takes the ISR below the effective minimum of the
+    target assignment.
+    """
+
+    number = 15
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+
+    def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
+        for change in changed(before, after):
+            was, now = change.before, change.after
+            if now.replicas == was.replicas or now.partition_epoch != was.partition_epoch + 1:
+                continue
+            joined = set(now.isr) - set(was.isr)
+            if joined - {*was.replicas}:
+                raise self.broken(f"the assignment put {sorted(joined)} into the ISR: {change}")
+            config, _ = self._config.with_dynamic(cluster=after.broker_configs(None), broker={})
+            needed = rules_for(after, config)(change.topic).effective_min_isr(now.replicas)
+            if len(was.isr) >= needed > len(now.isr):
+                raise self.broken(f"the ISR fell below {needed}: {change}")

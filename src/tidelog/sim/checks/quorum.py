@@ -1,0 +1,132 @@
+"""The invariant of the metadata quorum (12)."""
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tidelog.metadata.compare import compare
+from tidelog.metadata.image import ClusterImage
+from tidelog.quorum.raft import Raft
+from tidelog.sim.checks.invariant import Invariant
+from tidelog.sim.checks.mirror import Batch, LogMirror
+from tidelog.sim.disk import SimDisk
+
+KEPT_IMAGES = 500
+
+
+class Member(NamedTuple):
+    """A running member of the quorum. `disk` is its machine's, also after the process is gone."""
+
+    node_id: int
+    process: int
+    raft: Raft
+    disk: Callable[[], SimDisk]
+
+
+class Quorum(Invariant):
+    """One leader per epoch; one persisted vote per epoch; HW monotonic and held by a majority of the voters in force;
+    no truncation below HW; snapshot at X = replay of 0..X.
+    """
+
+    number = 12
+
+    def __init__(self) -> None:
+        self._leaders: dict[int, tuple[int, int]] = {}
+        self._votes: dict[tuple[int, int], object] = {}
+        self._high_watermarks: dict[tuple[int, int], int] = {}
+        self._mirrors: dict[int, LogMirror] = {}
+        self._disks: dict[int, Callable[[], SimDisk]] = {}
+        self._committed: dict[int, Batch] = {}
+        self._committed_end = 0
+        self._compared: dict[int, tuple[LogMirror, int, int]] = {}
+        self._images: dict[int, ClusterImage] = {}
+
+    # --- what is told ---
+
+    def on_members(self, members: list[Member]) -> None:
+        """A look at all members that run."""
+        for member in members:
+            known = self._mirrors.get(member.node_id)
+            if known is None or known.log is not member.raft.log.log:
+                known = self._mirrors[member.node_id] = LogMirror(member.raft.log.log, member.disk)
+            self._disks[member.node_id] = member.disk
+            known.refresh()
+            for problem in known.problems:
+                raise self.broken(f"node {member.node_id}: {problem.what}")
+        for member in members:
+            self._check(member)
+
+    def _check(self, member: Member) -> None:
+        raft, node_id, me = member.raft, member.node_id, (member.node_id, member.process)
+        if raft.is_leader:
+            first = self._leaders.setdefault(raft.epoch, me)
+            if first != me:
+                raise self.broken(f"nodes {first[0]} and {node_id} both lead in epoch {raft.epoch}")
+        shown, high_watermark = self._high_watermarks.get(me, -1), raft.high_watermark
+        if high_watermark < shown:
+            raise self.broken(f"the high watermark of node {node_id} went back from {shown} to {high_watermark}")
+        self._high_watermarks[me] = high_watermark
+        if raft.log.log_end_offset < high_watermark:
+            raise self.broken(f"the log of node {node_id} ends below its high watermark {high_watermark}")
+        mirror = self._mirrors[node_id]
+        if high_watermark > self._committed_end:
+            self._commit(mirror, high_watermark)
+            self._check_majority(raft, high_watermark)
+        self._compare(node_id, mirror, high_watermark)
+
+    def on_vote_stored(self, node_id: int, content: bytes) -> None:
+        state = json.loads(content)
+        vote, key = state["votedId"], (node_id, state["leaderEpoch"])
+        before = self._votes.get(key, -1)
+        if before not in (-1, vote):
+            raise self.broken(f"node {node_id} voted for {before} and then for {vote} in epoch {key[1]}")
+        self._votes[key] = vote
+
+    def on_image(self, node_id: int, image: ClusterImage) -> None:
+        offset = image.provenance.offset
+        known = self._images.setdefault(offset, image)
+        if known is not image:
+            difference = compare(known, image)
+            if not difference.is_empty or known.next_producer_id != image.next_producer_id:
+                raise self.broken(f"node {node_id} has other metadata at {offset} than was seen before: {difference}")
+        if len(self._images) > 2 * KEPT_IMAGES:
+            self._images = dict(list(self._images.items())[KEPT_IMAGES:])
+
+    # --- what is judged ---
+
+    def _commit(self, mirror: LogMirror, high_watermark: int) -> None:
+        for batch in mirror.batches[mirror.number_of(self._committed_end) :]:
+            if batch.next_offset > high_watermark:
+                break
+            self._committed[batch.base_offset] = batch
+        self._committed_end = high_watermark
+
+    def _check_majority(self, raft: Raft, high_watermark: int) -> None:
+        voters = raft.voters.ids
+        holding = [
+            node_id for node_id in voters if node_id in self._mirrors and self._durable_end(node_id) >= high_watermark
+        ]
+        if 2 * len(holding) <= len(voters):
+            ends = {node_id: self._durable_end(node_id) for node_id in voters if node_id in self._mirrors}
+            raise self.broken(f"{high_watermark} is committed, durable are {ends} of the voters {list(voters)}")
+
+    def _durable_end(self, node_id: int) -> int:
+        mirror, disk = self._mirrors[node_id], self._disks[node_id]()
+        mirror.refresh()
+        for batch in reversed(mirror.batches):
+            if disk.durable_bytes(batch.path) >= batch.position + batch.size:
+                return batch.next_offset
+        return mirror.log.log_start_offset
+
+    def _compare(self, node_id: int, mirror: LogMirror, high_watermark: int) -> None:
+        seen, rebuilt, checked = self._compared.get(node_id, (mirror, mirror.rebuilt, 0))
+        if seen is not mirror or rebuilt != mirror.rebuilt:
+            checked = 0
+        batches = mirror.batches
+        while checked < len(batches) and batches[checked].next_offset <= high_watermark:
+            batch = batches[checked]
+            expected = self._committed.get(batch.base_offset)
+            if expected is not None and not batch.same(expected):
+                raise self.broken(f"node {node_id} has {batch} in the metadata log, committed is {expected}")
+            checked += 1
+        self._compared[node_id] = (mirror, mirror.rebuilt, checked)

@@ -1,0 +1,92 @@
+"""Invariants of replicas: what was promised is where it must be (1, 2, 3, 5, 7)."""
+
+from tidelog.sim.checks.invariant import Invariant
+from tidelog.sim.checks.look import PartitionLook, ReplicaLook
+from tidelog.sim.checks.mirror import Batch
+
+
+def _told(found: tuple[Batch, Batch | None]) -> str:
+    batch, expected = found
+    return f"has {batch}, committed is {expected or 'nothing that begins there'}"
+
+
+def _is_complete(look: PartitionLook, replica: ReplicaLook) -> str | None:
+    """What it lacks, if anything, of all that is promised."""
+    true_hw = look.history.true_hw
+    if replica.log.log_end_offset < true_hw:
+        return f"{replica.name} ends at {replica.log.log_end_offset}, below {true_hw} ({look.history.exposed_by})"
+    found = replica.first_difference(look.history, true_hw)
+    return None if found is None else f"{replica.name} {_told(found)}"
+
+
+class LeaderCompleteness(Invariant):
+    """A running leader of the current epoch has LEO >= trueHW and every value acknowledged with acks=all."""
+
+    number = 1
+
+    def on_partition(self, look: PartitionLook) -> None:
+        leader = look.leader
+        if leader is not None and (lacks := _is_complete(look, leader)) is not None:
+            raise self.broken(f"{look.topic_partition}: the leader {lacks}")
+
+
+class CandidateCompleteness(Invariant):
+    """Every running member of ISR and ELR has LEO >= trueHW."""
+
+    number = 2
+
+    def on_partition(self, look: PartitionLook) -> None:
+        registration, true_hw = look.registration, look.history.true_hw
+        for replica in look.replicas:
+            if (
+                replica.is_running
+                and replica.log.log_end_offset < true_hw
+                and (replica.node_id in registration.isr or replica.node_id in registration.elr)
+            ):
+                where = "ISR" if replica.node_id in registration.isr else "ELR"
+                raise self.broken(
+                    f"{look.topic_partition}: {replica.name} is in the {where} and ends at "
+                    f"{replica.log.log_end_offset}, below {true_hw} ({look.history.exposed_by})"
+                )
+
+
+class StrongIsr(Invariant):
+    """Below any presumed leader's HW all logs of the controller's ISR are identical."""
+
+    number = 3
+
+    def on_partition(self, look: PartitionLook) -> None:
+        for replica in look.replicas:
+            if replica.is_running and replica.node_id in look.registration.isr:
+                found = replica.first_difference(look.history, look.history.true_hw)
+                if found is not None:
+                    raise self.broken(f"{look.topic_partition}: {replica.name} is in the ISR and {_told(found)}")
+
+
+class LogMatching(Invariant):
+    """Two replicas agree on (offset, epoch, bytes) below the smaller of their HWs."""
+
+    number = 5
+
+    def on_partition(self, look: PartitionLook) -> None:
+        # Every high watermark is at most the true one, so agreeing with what is committed is agreeing pairwise.
+        history = look.history
+        for replica in look.replicas:
+            if replica.alive and replica.node_id in history.trusted:
+                found = replica.first_difference(history, min(replica.log.high_watermark, history.true_hw))
+                if found is not None:
+                    raise self.broken(f"{look.topic_partition}: {replica.name} {_told(found)}")
+
+
+class GloballyDurable(Invariant):
+    """Every value acknowledged with acks=all is on at least one replica."""
+
+    number = 7
+
+    def on_partition(self, look: PartitionLook) -> None:
+        end = look.history.acknowledged_end
+        if end == 0 or any(replica.log.log_end_offset >= end for replica in look.replicas):
+            return
+        there = {replica.node_id for replica in look.replicas}
+        if there >= set(look.registration.replicas):
+            raise self.broken(f"{look.topic_partition}: acknowledged up to {end}, no replica reaches that far")

@@ -1,0 +1,338 @@
+"""The onlooker: looks into the nodes of a simulated cluster whenever something may have changed, and judges.
+
+A moment between two callbacks is a consistent view of the whole cluster. What can change an answer marks its partition:
+an append (told by the disk), published metadata, the end of a process; high watermarks and roles are found by a tick of
+virtual time. A leader's high watermark only grows while it leads, so a last look before it ends or changes misses
+nothing of what it exposed.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tidelog.broker.node import Node
+from tidelog.controller.elections import PartitionRules
+from tidelog.controller.partition_rules import rules_for
+from tidelog.core.ids import METADATA_TOPIC, TopicPartition
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, TopicImage
+from tidelog.quorum.election_state import QUORUM_STATE
+from tidelog.replication.roles import Offline
+from tidelog.sim.checks.history import PartitionHistory
+from tidelog.sim.checks.invariant import Invariant, InvariantBroken
+from tidelog.sim.checks.leaders import Epochs, HighWatermark, QuorumSuperset
+from tidelog.sim.checks.logs import Idempotence, Offsets
+from tidelog.sim.checks.look import PartitionLook, ReplicaLook
+from tidelog.sim.checks.metadata import Metadata, MetadataEpochs, Reassignment, UncleanExclusion, changed, is_unclean
+from tidelog.sim.checks.mirror import LogMirror
+from tidelog.sim.checks.quorum import Member, Quorum
+from tidelog.sim.checks.replicas import (
+    CandidateCompleteness,
+    GloballyDurable,
+    LeaderCompleteness,
+    LogMatching,
+    StrongIsr,
+)
+from tidelog.sim.cluster import SimCluster, SimNode
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.machine import State
+from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
+from tidelog.storage.log_names import partition_of
+
+TICK_S: Final = 0.01
+
+
+class Watch:
+    """One run of one cluster. The first invariant that breaks is `failure`; after it nothing is judged any more."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self.on_unclean: Callable[[TopicPartition], None] = lambda partition: None
+        self._config = next(node.config for node in cluster.nodes.values())
+        self.image: ClusterImage = EMPTY_IMAGE
+        self.failure: asyncio.Future[InvariantBroken] = cluster.loop.create_future()
+        self.where: PartitionLook | None = None
+        """What was looked at when it failed."""
+        self.truncations = 0
+        self._quorum = Quorum()
+        self._invariants: Sequence[Invariant] = (
+            LeaderCompleteness(),
+            CandidateCompleteness(),
+            StrongIsr(),
+            QuorumSuperset(),
+            LogMatching(),
+            GloballyDurable(),
+            HighWatermark(),
+            Epochs(),
+            Offsets(),
+            Idempotence(),
+        )
+        self._metadata_invariants: Sequence[Invariant] = (
+            Metadata(self._config),
+            MetadataEpochs(),
+            UncleanExclusion(lambda node_id: node_id in self._ended_unclean),
+            Reassignment(self._config),
+        )
+        self._histories: dict[TopicPartition, PartitionHistory] = {}
+        self._replicas: dict[TopicPartition, dict[int, ReplicaLook]] = {}
+        self._ended_unclean: dict[int, None] = {}
+        self._lost_epochs: dict[tuple[int, TopicPartition], None] = {}
+        self._marked: dict[TopicPartition, None] = {}
+        self._named: dict[str, TopicPartition | None] = {}
+        self._flush_due = False
+        self._rules_of = (EMPTY_IMAGE, rules_for(EMPTY_IMAGE, self._config))
+        self._disks = {node_id: _disk_of(node) for node_id, node in cluster.nodes.items()}
+        for node_id, node in cluster.nodes.items():
+            node.machine.disk.on_write = self._writer(node_id)
+            node.machine.before_end = self._ender(node)
+        cluster.loop.call_later(TICK_S, self._tick)
+
+    # --- what is heard ------------------------------------------------------------------------------------------------
+
+    def _writer(self, node_id: int) -> Callable[[str], None]:
+        def on_write(path: str) -> None:
+            if path.endswith(".log"):
+                directory = path.rpartition("/")[0]
+                if directory not in self._named:
+                    self._named[directory] = partition_of(directory.rpartition("/")[2])
+                partition = self._named[directory]
+                if partition is not None and partition.topic != METADATA_TOPIC:
+                    self._mark(partition)
+            elif path.endswith(QUORUM_STATE):
+                try:
+                    self._quorum.on_vote_stored(node_id, self._cluster.machine(node_id).disk.peek(path, 0, 1 << 20))
+                except InvariantBroken as broken:
+                    self._fail(broken, None)
+
+        return on_write
+
+    def _ender(self, node: SimNode) -> Callable[[], None]:
+        def before_end() -> None:
+            for replicas in self._replicas.values():
+                replica = replicas.get(node.node_id)
+                if replica is not None and replica.alive:
+                    if replica.last_leader is not None or replica.leader is not None:
+                        self._note_exposure(replica)
+                    replica.alive = replica.is_running = False
+            disk, config = node.machine.disk, node.config
+            marked = all(disk.peek(f"{directory}/{CLEAN_SHUTDOWN}", 0, 1) for directory in config.log_dirs)
+            if marked:
+                self._ended_unclean.pop(node.node_id, None)
+            else:
+                self._ended_unclean[node.node_id] = None
+
+        return before_end
+
+    def on_metadata(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
+        """`SimCluster.on_metadata`: before the node itself acts on it."""
+        if self.failure.done():
+            return
+        for changed_topic in delta.topics.values():
+            for index in changed_topic.partitions:
+                replica = self._replicas.get(TopicPartition(changed_topic.after.name, index), {}).get(node_id)
+                if replica is not None and replica.alive:
+                    self._note_exposure(replica)
+        try:
+            self._look_at_quorum()
+            self._quorum.on_image(node_id, image)
+            if image.provenance.offset > self.image.provenance.offset:
+                before, self.image = self.image, image
+                self._begin_eras(before, image)
+                for invariant in self._metadata_invariants:
+                    invariant.on_metadata(before, image)
+        except InvariantBroken as broken:
+            self._fail(broken, None)
+            return
+        for changed_topic in delta.topics.values():
+            for index in changed_topic.partitions:
+                self._mark(TopicPartition(changed_topic.after.name, index))
+        if delta.brokers:
+            for partition in self._replicas:
+                self._mark(partition)
+
+    def on_event(self, event: str, fields: dict[str, object]) -> None:
+        """What the trace tells: damage that was done on purpose."""
+        path, node_id = fields.get("path"), fields.get("node")
+        if isinstance(path, str) and isinstance(node_id, int) and path.endswith(LEADER_EPOCH_CHECKPOINT):
+            partition = partition_of(path.split("/")[-2])
+            if partition is not None:
+                self._lost_epochs[node_id, partition] = None
+
+    def on_acknowledged(self, partition: TopicPartition, offset: int, era: int) -> None:
+        """A client was told, acks=all: it has to be committed by now. `era` is that in which it was sent."""
+        history = self._history(partition)
+        if history.era != era or offset < 0:
+            return
+        self._look(partition)
+        if offset >= history.true_hw:
+            broken = LeaderCompleteness().broken(
+                f"{partition}: {offset} was acknowledged, and no leader had a high watermark beyond {history.true_hw}"
+            )
+            self._fail(broken, self._look_of(partition))
+        history.acknowledged_end = max(history.acknowledged_end, offset + 1)
+
+    def era_of(self, partition: TopicPartition) -> int:
+        return self._history(partition).era
+
+    def looks(self) -> list[PartitionLook]:
+        """Every partition as it is now."""
+        found = [self._look_of(partition) for partition in list(self._replicas)]
+        return [look for look in found if look is not None]
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        if self.failure.done():
+            return
+        try:
+            self._look_at_quorum()
+        except InvariantBroken as broken:
+            self._fail(broken, None)
+            return
+        for node_id, node in self._cluster.nodes.items():
+            self._find_logs(node_id, node)
+        for partition, replicas in self._replicas.items():
+            for replica in replicas.values():
+                if replica.alive and replica.state() != replica.seen:
+                    self._marked[partition] = None
+                    break
+        self._flush()
+        self._cluster.loop.call_later(TICK_S, self._tick)
+
+    def _mark(self, partition: TopicPartition) -> None:
+        self._marked[partition] = None
+        if not self._flush_due:
+            self._flush_due = True
+            self._cluster.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        marked, self._marked = self._marked, {}
+        for partition in marked:
+            self._look(partition)
+
+    def _look(self, partition: TopicPartition) -> None:
+        if self.failure.done():
+            return
+        look = self._look_of(partition)
+        if look is None:
+            return
+        for replica in look.replicas:
+            if replica.alive:
+                self._note_exposure(replica)
+                replica.seen = replica.state()
+        for invariant in self._invariants:
+            try:
+                invariant.on_partition(look)
+            except InvariantBroken as broken:
+                self._fail(broken, look)
+                return
+
+    def _look_of(self, partition: TopicPartition) -> PartitionLook | None:
+        registration = self.image.partition(partition)
+        topic = self.image.topic(partition.topic)
+        if registration is None or topic is None:
+            return None
+        history = self._history(partition)
+        for member in registration.isr:
+            history.trusted[member] = None
+        for node_id in registration.replicas:
+            self._find_log(node_id, self._cluster.nodes[node_id], partition)
+        return PartitionLook(
+            topic_partition=partition,
+            history=history,
+            image=self.image,
+            registration=registration,
+            effective_min_isr=self._rules()(topic).effective_min_isr(registration.replicas),
+            replicas=list(self._replicas.get(partition, {}).values()),
+        )
+
+    def _rules(self) -> Callable[[TopicImage], PartitionRules]:
+        image, rules = self._rules_of
+        if image is not self.image:
+            config, _ = self._config.with_dynamic(cluster=self.image.broker_configs(None), broker={})
+            rules = rules_for(self.image, config)
+            self._rules_of = (self.image, rules)
+        return rules
+
+    def _find_logs(self, node_id: int, node: SimNode) -> None:
+        logs = None if node.node is None else node.node._logs
+        if logs is not None:
+            for log in logs:
+                self._find_log(node_id, node, log.topic_partition)
+
+    def _find_log(self, node_id: int, node: SimNode, partition: TopicPartition) -> None:
+        """Whether the node has the partition's log now, and in which process."""
+        running = node.node
+        replicas = self._replicas.setdefault(partition, {})
+        known = replicas.get(node_id)
+        logs = None if running is None or node.machine.state is State.OFF else running._logs
+        log = None if logs is None else logs.get(partition)
+        if running is None or log is None:
+            if known is not None and known.alive:
+                known.alive = known.is_running = False
+            return
+        if known is None or known.log is not log:
+            known = replicas[node_id] = ReplicaLook(
+                node_id=node_id,
+                process=node.machine.starts,
+                topic_partition=partition,
+                log=log,
+                mirror=LogMirror(log, self._disks[node_id]),
+                may_lack_epochs=(node_id, partition) in self._lost_epochs,
+            )
+        broker = running.broker
+        known.partition = None if broker is None else broker.replicas.get(partition)
+        known.is_running = self._is_registered(running, node_id) and log.directory.online
+
+    def _is_registered(self, node: Node, node_id: int) -> bool:
+        role = node._role
+        registered = self.image.broker(node_id)
+        return role is not None and registered is not None and registered.incarnation_id == role._incarnation_id
+
+    def _note_exposure(self, replica: ReplicaLook) -> None:
+        """What it has shown as a leader so far is promised."""
+        before = replica.mirror.rebuilt
+        role = replica.role
+        leader = replica.leader
+        if leader is None and isinstance(role, Offline):
+            # It led until its directory failed; its high watermark stayed what it was.
+            leader = replica.last_leader
+        replica.mirror.refresh()
+        self.truncations += replica.mirror.rebuilt - before
+        replica.last_leader = leader
+        history = self._history(replica.topic_partition)
+        if leader is not None and leader.epoch >= history.first_epoch:
+            by = f"shown by {replica.name} in epoch {leader.epoch}"
+            history.expose(replica.mirror, replica.log.high_watermark, by)
+
+    def _history(self, partition: TopicPartition) -> PartitionHistory:
+        history = self._histories.get(partition)
+        if history is None:
+            history = self._histories[partition] = PartitionHistory()
+        return history
+
+    def _begin_eras(self, before: ClusterImage, after: ClusterImage) -> None:
+        for change in changed(before, after):
+            if is_unclean(change.before, change.after):
+                partition = TopicPartition(change.topic.name, change.index)
+                self._history(partition).begin_era(change.after.leader_epoch, change.after.leader)
+                self.on_unclean(partition)
+
+    def _look_at_quorum(self) -> None:
+        members = [
+            Member(node_id, node.machine.starts, node.node.control.raft, self._disks[node_id])
+            for node_id, node in self._cluster.nodes.items()
+            if node.node is not None and node.node.control is not None
+        ]
+        self._quorum.on_members(members)
+
+    def _fail(self, broken: InvariantBroken, look: PartitionLook | None) -> None:
+        if not self.failure.done():
+            self.where = look
+            self.failure.set_result(broken)
+
+
+def _disk_of(node: SimNode) -> Callable[[], SimDisk]:
+    machine = node.machine
+    return lambda: machine.disk
