@@ -108,7 +108,8 @@ async def _first_accepted_s(address: Address, name: str) -> float:
     try:
         for number in itertools.count():
             code, _, message = await _create(connection, f"{name}-{number}")
-            if code is ErrorCode.NONE:
+            # Decided by a controller that lost its office over it, and asked for again: names are used once.
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 return loop.time() - before
             assert code in _PASSING, (code, message)
     finally:
