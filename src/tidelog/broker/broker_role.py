@@ -10,6 +10,7 @@ from uuid import UUID
 from tidelog.broker.assembly import assemble_broker
 from tidelog.broker.broker import Broker
 from tidelog.broker.control_plane import ControlPlane
+from tidelog.broker.directory_shell import DirectoryShell
 from tidelog.broker.event_log import log_event
 from tidelog.broker.isr_shell import IsrShell
 from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
@@ -72,6 +73,9 @@ class BrokerRole:
             offline_directories=self._offline_directories,
         )
         self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, log_event)
+        self._directories = DirectoryShell(
+            self.broker, lambda: self.lifecycle.epoch, lambda: self.follower.has_roles, directory_ids
+        )
         self._peers = Peers(
             loop,
             config.node_id,
@@ -97,6 +101,7 @@ class BrokerRole:
         """Recovers the logs and follows the metadata from here on."""
         self.follower.load(self._control.image)
         self._control.publisher.subscribe(self.follower.on_metadata)
+        self._control.publisher.subscribe(self._directories.on_metadata)
 
     async def join(self, listeners: Sequence[AdvertisedListener]) -> None:
         """Registers, and serves from the moment it is unfenced; the listeners are bound by now."""
@@ -112,6 +117,7 @@ class BrokerRole:
         )
         self._isr.start()
         await self.lifecycle.unfence()
+        self._directories.start()
         self._maintenance = Maintenance(
             self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
         )
@@ -135,6 +141,7 @@ class BrokerRole:
         await self._fetchers.close()
         await self._peers.close()
         await self._isr.stop()
+        await self._directories.stop()
         await self.lifecycle.stop()
         if self._maintenance is not None:
             await self._maintenance.stop()
@@ -157,4 +164,5 @@ class BrokerRole:
             self._on_metadata_directory_lost(error)
         else:
             # The controller moves what this broker led there.
+            self._directories.look_at_all()
             self.lifecycle.heartbeat_soon()

@@ -39,7 +39,7 @@ class MetadataFollower:
         self._logs = logs
         self._incarnation_id = incarnation_id
         self._registered = False
-        self._has_roles = False
+        self.has_roles = False
         self._wake_soon = WakeSoon(broker)
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
         # The controller lets a broker go when the others know of it: it should hear of it soon.
@@ -77,11 +77,11 @@ class MetadataFollower:
         offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
         if offsets_topic is not None:
             broker.groups.partition_count = len(offsets_topic.partitions)
-        if not self._has_roles:
+        if not self.has_roles:
             registered = image.broker(broker.node_id)
             if registered is None or registered.fenced or registered.incarnation_id != self._incarnation_id:
                 return
-            self._has_roles = True
+            self.has_roles = True
             delta = compare(EMPTY_IMAGE, image)
         self._note_fenced(delta)
         broker.replicas.apply(delta, broker.wall_clock.now_ms(), broker.loop.time())
