@@ -23,6 +23,7 @@ from tidelog.client.connection import ConnectionSettings
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
+from tidelog.replication.measures import ReplicationMeasures, measure
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.manager import LogManager
 from tidelog.storage.ports import Disk, DiskError
@@ -121,6 +122,10 @@ class BrokerRole:
         self._maintenance = Maintenance(
             self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
         )
+
+    def measures(self) -> ReplicationMeasures:
+        broker = self.broker
+        return measure(broker.replicas, broker.image, broker.replicas.context.counters, self._fetchers.max_lag())
 
     def apply_config(self, config: NodeConfig) -> None:
         """Dynamic configs of the broker."""

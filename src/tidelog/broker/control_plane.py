@@ -23,6 +23,7 @@ from tidelog.client.connection import ConnectionSettings
 from tidelog.controller.controller import Controller
 from tidelog.controller.counters import ElectionCounters
 from tidelog.controller.fast_fence import DialOutcome
+from tidelog.controller.measures import ControllerMeasures, measure
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ports import Offload, WallClock
@@ -150,6 +151,12 @@ class ControlPlane:
     @property
     def image(self) -> ClusterImage:
         return self.publisher.image
+
+    def measures(self) -> ControllerMeasures | None:
+        """None on a node that is no controller."""
+        if self.controller is None:
+            return None
+        return measure(self.image, self.election_counters, active=self.controller.is_active)
 
     def start(self) -> None:
         """Takes part from now on; the controller's listener should be bound, or nobody can answer."""

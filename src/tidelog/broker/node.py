@@ -23,6 +23,7 @@ from tidelog.broker.format import check_formatted
 from tidelog.broker.lifecycle import AdvertisedListener
 from tidelog.broker.limits import ConnectionLimits
 from tidelog.broker.links import Links
+from tidelog.broker.measures import NodeMeasures
 from tidelog.broker.server import Listener, ListenError, Server
 from tidelog.core.config.listeners import Endpoint
 from tidelog.core.config.node import NodeConfig
@@ -85,6 +86,13 @@ class Node:
     def broker(self) -> Broker | None:
         """What it serves clients with; None before it does, and on a node that is a controller only."""
         return None if self._role is None else self._role.broker
+
+    def measures(self) -> NodeMeasures:
+        """How it stands at this moment (O3)."""
+        return NodeMeasures(
+            broker=None if self._role is None else self._role.measures(),
+            controller=None if self.control is None else self.control.measures(),
+        )
 
     @property
     def listeners(self) -> list[str]:
@@ -182,7 +190,9 @@ class Node:
         role.follower.on_config = self._apply_config
         role.load()
         self._check_failure()
-        await self._listen(config.broker_listeners, broker_dispatch(role.broker))
+        await self._listen(
+            config.broker_listeners, broker_dispatch(role.broker, lambda: control.raft.voters.kraft_version)
+        )
         await self._unless_failed(role.join(self._advertised()))
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
