@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from tidelog.broker.dispatch import RequestContext
-from tidelog.metadata.features import SUPPORTED_FEATURES
+from tidelog.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from tidelog.metadata.image import ClusterImage
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.api_versions import (
@@ -25,7 +25,11 @@ ZERO_MIN_SINCE = 4
 
 
 def handle(
-    metadata: Callable[[], ClusterImage], ctx: RequestContext, request: ApiVersionsRequest, served: list[ApiVersion]
+    metadata: Callable[[], ClusterImage],
+    kraft_version: Callable[[], int],
+    ctx: RequestContext,
+    request: ApiVersionsRequest,
+    served: list[ApiVersion],
 ) -> ApiVersionsResponse:
     if ctx.api_version >= SOFTWARE_SINCE:
         name, version = request.client_software_name, request.client_software_version
@@ -33,6 +37,8 @@ def handle(
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         ctx.connection.client_software = (name, version)
     image = metadata()
+    # The quorum's own level stands in its control records, not among the cluster's.
+    levels = {**image.features, KRAFT_VERSION: kraft_version()}
     return ApiVersionsResponse(
         api_keys=served,
         supported_features=[
@@ -43,7 +49,7 @@ def handle(
         finalized_features_epoch=image.provenance.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(image.features.items())
+            for name, level in sorted(levels.items())
             if level > 0
         ],
     )

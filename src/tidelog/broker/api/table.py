@@ -117,18 +117,21 @@ API_VERSIONS: Final = (18, 0, 4)
 ADVERTISED_FROM: Final = {0: 0}
 
 
-def broker_dispatch(broker: Broker) -> Dispatch:
-    """The handlers of a broker's listeners, bound to it."""
-    return _dispatch(BROKER_APIS, broker, lambda: broker.image)
+def broker_dispatch(broker: Broker, kraft_version: Callable[[], int]) -> Dispatch:
+    """The handlers of a broker's listeners, bound to it. `kraft_version` is that of the quorum it follows."""
+    return _dispatch(BROKER_APIS, broker, lambda: broker.image, kraft_version)
 
 
 def quorum_dispatch(services: ControllerServices) -> Dispatch:
     """The handlers of the controller's listener."""
-    return _dispatch(CONTROLLER_APIS, services, services.image)
+    return _dispatch(CONTROLLER_APIS, services, services.image, lambda: services.quorum.raft.voters.kraft_version)
 
 
 def _dispatch(
-    apis: tuple[tuple[int, int, int, Any], ...], services: Any, metadata: Callable[[], ClusterImage]
+    apis: tuple[tuple[int, int, int, Any], ...],
+    services: Any,
+    metadata: Callable[[], ClusterImage],
+    kraft_version: Callable[[], int],
 ) -> Dispatch:
     served = [
         ApiVersion(api_key=key, min_version=ADVERTISED_FROM.get(key, low), max_version=high)
@@ -138,5 +141,5 @@ def _dispatch(
         route(key, partial(handler, services), min_version=low, max_version=high) for key, low, high, handler in apis
     ]
     key, low, high = API_VERSIONS
-    versions = partial(api_versions.handle, metadata, served=served)
+    versions = partial(api_versions.handle, metadata, kraft_version, served=served)
     return Dispatch([*routes, route(key, versions, min_version=low, max_version=high)])
