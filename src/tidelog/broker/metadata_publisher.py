@@ -28,8 +28,9 @@ log = logging.getLogger("tidelog.metadata")
 # Called after each committed batch, in order, before the request that caused it is answered. What it raises is fatal.
 MetadataListener = Callable[[ClusterImage, MetadataDelta], None]
 
-# A long history does not cost an image for each of its batches, and does not hold the loop until its end.
-MAX_RECORDS_AT_ONCE: Final = 10_000
+# A long history does not cost an image for each of its batches, and does not hold the loop until its end: a broker
+# makes a log for each new partition, and a member that is deaf for too long is taken for dead.
+MAX_RECORDS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
