@@ -1,4 +1,4 @@
-"""Many partitions on three nodes: how the metadata grows. Part of issue-sized questions, not of every `make bench`.
+"""Many partitions on three nodes: how the metadata grows. By itself, not with every `make bench`: it takes minutes.
 
 python -m benchmarks.many_partitions [--sizes 1000,3000,10000]
 
@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from benchmarks.processes import resident_mb
+from benchmarks.processes import cpu_seconds, resident_mb
 from tidelog.client.client import Client
 from tidelog.client.connection import Connection, ConnectionSettings
 from tidelog.metadata.image import Provenance
@@ -87,6 +87,12 @@ def residents(cluster: Cluster) -> list[float]:
     return [resident_mb(pid) for pid in pids if pid is not None]
 
 
+def cpu(cluster: Cluster) -> float:
+    """Of all nodes so far. What else runs on the machine stretches a time, and this hardly."""
+    pids = [cluster.pid(node) for node in range(1, NODES + 1)]
+    return sum(cpu_seconds(pid) for pid in pids if pid is not None)
+
+
 def snapshots(data: Path) -> list[Path]:
     """The newest of every node."""
     found = []
@@ -131,8 +137,9 @@ def measure(partitions: int) -> dict[str, tuple[str, float]]:
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
         data = Path(directory)
         with Cluster(brokers=NODES, data=data) as cluster:
-            before = residents(cluster)
+            before, spent = residents(cluster), cpu(cluster)
             note("create", "s", seconds(lambda: asyncio.run(create(cluster.bootstrap, partitions))))
+            note("create, CPU of all three nodes", "s", cpu(cluster) - spent)
             note("memory of a node, growth (mean of three)", "MB", (sum(residents(cluster)) - sum(before)) / NODES)
             cluster.kill(3)
             note("start of one node after kill -9", "s", seconds(lambda: cluster.start(3)))
