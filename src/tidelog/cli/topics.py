@@ -127,9 +127,9 @@ def describe(
     if unavailable:
         filters.append(lambda row: row.partition.leader < 0)
     if under_min_isr:
-        filters.append(lambda row: len(row.partition.isr) < row.min_isr)
+        filters.append(lambda row: len(row.partition.isr) < row.effective_min_isr)
     if at_min_isr:
-        filters.append(lambda row: len(row.partition.isr) == row.min_isr)
+        filters.append(lambda row: len(row.partition.isr) == row.effective_min_isr)
 
     shown = []
     for topic, configs, moving in with_client(bootstrap, lambda client: _described(client, name)):
@@ -193,6 +193,11 @@ class _Row:
     def replication_factor(self) -> int:
         """As many replicas as it has without a reassignment: those it adds cannot be in sync yet."""
         return len(self.partition.replicas) - (len(self.moving.adding) if self.moving is not None else 0)
+
+    @property
+    def effective_min_isr(self) -> int:
+        """What a leader goes by: a partition of one replica takes writes whatever `min.insync.replicas` says."""
+        return min(self.min_isr, len(self.partition.replicas))
 
 
 async def _described(
