@@ -1,0 +1,93 @@
+"""`tidelog verify` against real nodes: it finds nothing where nothing is wrong, and finds what is."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster.commands import Commands
+
+from tidelog.client.client import Client
+from tidelog.cluster.layout import ClusterDir
+from tidelog.testing import Cluster
+from tidelog.verify.faults import ControlSocket
+from tidelog.verify.history_file import read_history
+from tidelog.verify.report import first_violations
+from tidelog.verify.run import Result, run
+from tidelog.verify.verdict import Verdict
+from tidelog.verify.workload import FaultPlan, RunPlan, Workload
+
+
+def verify(cluster: Cluster, *arguments: str, status: int = 0) -> str:
+    return Commands(cluster.bootstrap).run("verify", "--data", str(cluster.directory), *arguments, status=status)
+
+
+def test_a_node_that_is_killed_and_paused_keeps_its_word(tmp_path: Path) -> None:
+    kept = tmp_path / "history.jsonl"
+    with Cluster(brokers=1) as cluster:
+        out = verify(
+            cluster,
+            *("--seconds", "60", "--rounds", "2", "--faults", "kill-leader,pause", "--hold", "0.3", "--seed", "1"),
+            *("--partitions", "3", "--history", str(kept), "--json"),
+        )
+        judged: dict[str, Any] = json.loads(out)
+        assert (judged["verdict"], judged["reasons"], judged["replication_factor"]) == ("ok", [], 1)
+        assert judged["counts"]["faults"] == {"kill-leader": 1, "pause": 1}
+        assert judged["counts"]["read"] == 2 * judged["counts"]["final"] >= 2 * judged["counts"]["acknowledged"]
+        assert judged["counts"]["refused"] > 0, "a record too large is refused, so that a read of one would be found"
+        assert judged["topic"] not in Commands(cluster.bootstrap).run("topics", "list")
+    history = read_history(kept)
+    assert len(history.faults) == 2 and history.partitions == 3
+
+
+class CutsItsLog(ControlSocket):
+    """A cluster whose killed node comes back without the last part of one log, as after a power cut."""
+
+    def __init__(self, data: Path, topic: str) -> None:
+        super().__init__(data)
+        self._data = ClusterDir(data)
+        self._topic = topic
+
+    def start(self, node: int) -> None:
+        (segment,) = (self._data.log_dir(node) / f"{self._topic}-0").glob("*.log")
+        os.truncate(segment, segment.stat().st_size * 3 // 4)
+        super().start(node)
+
+
+def test_what_one_replica_loses_is_found() -> None:
+    """The checker can fail, end to end."""
+
+    async def lossy_run(bootstrap: str, data: Path) -> Result:
+        plan = RunPlan(
+            workload=Workload(bootstrap=bootstrap, topic="orders", partitions=2),
+            seconds=60,
+            faults=FaultPlan(kinds=("kill-leader",), rounds=1, hold_s=(0, 0)),
+        )
+        async with Client(bootstrap) as client:
+            return await run(client, plan, port=CutsItsLog(data, "orders"))
+
+    with Cluster(brokers=1) as cluster:
+        result = asyncio.run(lossy_run(cluster.bootstrap, cluster.directory))
+        assert "orders" in Commands(cluster.bootstrap).run("topics", "list"), "what shows a bug is kept"
+    found = {finding.check.name: finding for finding in result.judgement.findings if finding.count}
+    assert result.judgement.verdict is Verdict.FAILED
+    assert {"lost-write", "precommitted-read", "inconsistent-offsets"} <= set(found), result.judgement.reasons
+    assert all(violation.partition == 0 for finding in found.values() for violation in finding.first)
+    assert any(
+        "(kill-leader of node 1)" in line or " s: " in line
+        for line in first_violations(result.judgement, result.history)
+    )
+
+
+def test_too_little_is_inconclusive() -> None:
+    with Cluster(brokers=1) as cluster:
+        said = verify(cluster, "--seconds", "0.5", "--min-acknowledged", "1000000", status=1)
+        assert said.startswith("tidelog: verify inconclusive: ") and "fewer than 1000000" in said
+
+
+@pytest.mark.parametrize("arguments", [["--replication-factor", "3"], ["--topic", "no/name"]], ids=" ".join)
+def test_what_the_cluster_refuses_is_one_line(arguments: list[str]) -> None:
+    with Cluster(brokers=1) as cluster:
+        assert "topic" in verify(cluster, "--seconds", "1", *arguments, status=1)
