@@ -98,11 +98,12 @@ class BrokerRole:
         self.follower.on_shutdown_elsewhere = self.lifecycle.heartbeat_soon
         logs.on_directory_offline = self._directory_failed
 
-    def load(self) -> None:
+    async def load(self) -> None:
         """Recovers the logs and follows the metadata from here on."""
-        self.follower.load(self._control.image)
+        await self.follower.load(lambda: self._control.image)
+        self.follower.on_applied = self._directories.on_metadata
+        self.follower.on_failure = self._control.quorum.fail
         self._control.publisher.subscribe(self.follower.on_metadata)
-        self._control.publisher.subscribe(self._directories.on_metadata)
 
     async def join(self, listeners: Sequence[AdvertisedListener]) -> None:
         """Registers, and serves from the moment it is unfenced; the listeners are bound by now."""

@@ -3,8 +3,11 @@
 Rule Q7: a broker serves from what it has replayed, and from nothing else.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -25,6 +28,8 @@ log = logging.getLogger("tidelog.metadata")
 
 # Longer than clients take to ask who leads after a connection broke.
 ADDRESS_KEPT_S: Final = 5.0
+# How long applying metadata or loading logs may hold the event loop at a time.
+SLICE_S: Final = 0.02
 
 
 class MetadataFollower:
@@ -40,6 +45,13 @@ class MetadataFollower:
         self._incarnation_id = incarnation_id
         self._registered = False
         self.has_roles = False
+        # Published and not yet applied; the steps are those of the first.
+        self._waiting: deque[tuple[ClusterImage, MetadataDelta]] = deque()
+        self._steps: Iterator[None] | None = None
+        self._scheduled = False
+        # Told of each batch when it is applied, and of what ends this broker.
+        self.on_applied: Callable[[ClusterImage, MetadataDelta], None] = lambda image, delta: None
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
         self._wake_soon = WakeSoon(broker)
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
         # The controller lets a broker go when the others know of it: it should hear of it soon.
@@ -50,41 +62,86 @@ class MetadataFollower:
         broker.replicas.on_config = self._config_changed
         logs.on_directory_offline = broker.replicas.on_directory_offline
 
-    def load(self, image: ClusterImage) -> None:
-        """At start: recovers every log of this broker and sets those aside of partitions that it does not have."""
+    async def load(self, image: Callable[[], ClusterImage]) -> None:
+        """At start: recovers every log of this broker and sets those aside of partitions that it does not have.
+
+        The node votes and heartbeats meanwhile, and the metadata goes on: what it takes away before the end is deleted.
+        """
         broker = self._broker
-        broker.image = image
-        broker.replicas.configure(image)
-
-        def is_ours(partition: TopicPartition, topic_id: UUID | None) -> bool:
-            topic = image.topic(partition.topic)
-            registration = image.partition(partition)
-            known = topic is not None and topic_id in (None, topic.topic_id)
-            if known and registration is not None and broker.node_id in registration.replicas:
-                return True
-            log.warning("%s of topic id %s is not this broker's any more: its log is set aside", partition, topic_id)
-            return False
-
-        self._logs.load(
-            lambda topic: broker.replicas.topic_config(image, topic), broker.wall_clock.now_ms(), is_ours=is_ours
+        broker.image = image()
+        broker.replicas.configure(broker.image)
+        first = broker.image
+        steps = self._logs.load_stepwise(
+            lambda topic: broker.replicas.topic_config(first, topic),
+            broker.wall_clock.now_ms(),
+            is_ours=partial(self._is_ours, first),
         )
+        deadline_s = broker.loop.time() + SLICE_S
+        for _ in steps:
+            if broker.loop.time() >= deadline_s:
+                await asyncio.sleep(0)
+                deadline_s = broker.loop.time() + SLICE_S
+        broker.image = image()
+        if broker.image is not first:
+            broker.replicas.configure(broker.image)
+            for log_ in list(self._logs):
+                if not self._is_ours(broker.image, log_.topic_partition, log_.topic_id):
+                    self._logs.delete(log_.topic_partition)
+
+    def _is_ours(self, image: ClusterImage, partition: TopicPartition, topic_id: UUID | None) -> bool:
+        topic = image.topic(partition.topic)
+        registration = image.partition(partition)
+        known = topic is not None and topic_id in (None, topic.topic_id)
+        if known and registration is not None and self._broker.node_id in registration.replicas:
+            return True
+        log.warning("%s of topic id %s is not this broker's any more: its log is set aside", partition, topic_id)
+        return False
 
     def on_metadata(self, image: ClusterImage, delta: MetadataDelta) -> None:
-        """One committed batch, in the order of the log."""
-        broker = self._broker
+        """One committed batch, in the order of the log. A large one is applied in slices, and what follows waits."""
         self._check_not_replaced(image)
-        broker.image = image
-        offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
-        if offsets_topic is not None:
-            broker.groups.partition_count = len(offsets_topic.partitions)
+        self._waiting.append((image, delta))
+        if not self._scheduled:
+            self._work()
+
+    def _work(self) -> None:
+        """Others want their turn: a member of the quorum that is deaf for too long is taken for dead."""
+        loop = self._broker.loop
+        self._scheduled = False
+        deadline_s = loop.time() + SLICE_S
+        while self._waiting:
+            if self._steps is None:
+                self._steps = self._apply(*self._waiting[0])
+            for _ in self._steps:
+                if loop.time() >= deadline_s:
+                    self._scheduled = True
+                    loop.call_soon(self._go_on)
+                    return
+            self._steps = None
+            self.on_applied(*self._waiting.popleft())
+
+    def _go_on(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - as in a turn of the quorum: it cannot go on half applied
+            self.on_failure(error)
+
+    def _apply(self, image: ClusterImage, delta: MetadataDelta) -> Iterator[None]:
+        broker = self._broker
         if not self.has_roles:
+            broker.image = image
             registered = image.broker(broker.node_id)
             if registered is None or registered.fenced or registered.incarnation_id != self._incarnation_id:
                 return
             self.has_roles = True
             delta = compare(EMPTY_IMAGE, image)
         self._note_fenced(delta)
-        broker.replicas.apply(delta, broker.wall_clock.now_ms(), broker.loop.time())
+        yield from broker.replicas.apply_stepwise(delta, broker.wall_clock.now_ms(), broker.loop.time())
+        # Only now: it is by the image's offset that the controller is told how far this broker has applied.
+        broker.image = image
+        offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
+        if offsets_topic is not None:
+            broker.groups.partition_count = len(offsets_topic.partitions)
         if any(each.after is not None and each.after.in_controlled_shutdown for each in delta.brokers.values()):
             self.on_shutdown_elsewhere()
         if delta.deleted_topics:
@@ -117,6 +174,8 @@ class MetadataFollower:
             raise QuorumError(f"another process has registered as broker {registered.broker_id}, this one must stop")
 
     def close(self) -> None:
+        self._waiting.clear()
+        self._steps = None
         self._broker.groups.close()
 
     def _leadership_changed(self, partition: Partition) -> None:

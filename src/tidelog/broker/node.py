@@ -188,7 +188,7 @@ class Node:
             links=self._links,
         )
         role.follower.on_config = self._apply_config
-        role.load()
+        await role.load()
         self._check_failure()
         await self._listen(
             config.broker_listeners, broker_dispatch(role.broker, lambda: control.raft.voters.kraft_version)

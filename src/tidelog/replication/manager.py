@@ -84,10 +84,16 @@ class ReplicaManager:
 
     def apply(self, delta: MetadataDelta, now_ms: int, now_s: float) -> None:
         """Follows the metadata. A topic made again under an old name is first removed with its log."""
+        for _ in self.apply_stepwise(delta, now_ms, now_s):
+            pass
+
+    def apply_stepwise(self, delta: MetadataDelta, now_ms: int, now_s: float) -> Iterator[None]:
+        """The same, a partition at a time: making ten thousand logs takes seconds, and others want their turn."""
         self.context.brokers = delta.after.brokers
         changes = delta.local_changes(self._local_id)
         for topic_partition, topic_id in changes.deletes:
             self._remove(topic_partition, topic_id)
+            yield
         configs: dict[str, TopicConfig] = {}
         for change in (*changes.leaders, *changes.followers):
             topic = change.topic_partition.topic
@@ -101,6 +107,7 @@ class ReplicaManager:
             partition = self._ensure(change.topic_partition, change.topic_id, config, now_ms, is_new=is_new)
             if partition is not None:
                 self._take_role(partition, change.after, now_s)
+            yield
         self._reconfigure_changed(delta, now_s)
         if delta.brokers:
             self._look_again(delta.brokers, now_s)

@@ -113,7 +113,18 @@ class LogManager:
         *,
         is_ours: IsOurs = lambda partition, topic_id: True,
     ) -> None:
-        """Opens every log found; `config_of` gives a topic's config. Afterwards appends may begin.
+        """As `load_stepwise`, at once."""
+        for _ in self.load_stepwise(config_of, now_ms, is_ours=is_ours):
+            pass
+
+    def load_stepwise(
+        self,
+        config_of: Callable[[str], TopicConfig],
+        now_ms: int,
+        *,
+        is_ours: IsOurs = lambda partition, topic_id: True,
+    ) -> Iterator[None]:
+        """Opens every log found, one at a time; `config_of` gives a topic's config. Afterwards appends may begin.
 
         What is not `ours` (by the partition and the id of its topic, None if the log never held a record) is set aside
         as ``-stray`` and kept: that the metadata does not know a log may also mean that it is the wrong metadata.
@@ -126,6 +137,7 @@ class LogManager:
                     if loaded and loaded % _PROGRESS_EVERY == 0:
                         self._on_event(LogsLoading(directory=directory.path, loaded=loaded, total=len(found)))
                     self._load(directory, partition, config_of, now_ms, is_ours)
+                    yield
                 directory.checkpoint_clamped_high_watermarks()
                 directory.remove_marker()
 

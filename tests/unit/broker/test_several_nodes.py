@@ -7,9 +7,12 @@ import pytest
 from tests.unit.broker.virtual_cluster import connect, on_virtual_cluster
 from tests.unit.broker.virtual_node import VirtualClient
 
+from tidelog.broker import metadata_follower
+from tidelog.core.ids import TopicPartition
 from tidelog.sim.cluster import SimCluster
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.delete_topics import DeleteTopicsRequest
 
 
 def active_controllers(cluster: SimCluster) -> list[int]:
@@ -216,3 +219,35 @@ def test_a_node_that_was_away_for_long_takes_a_snapshot_and_goes_on() -> None:
         "metadata.max.retention.bytes": "4000",
     }
     on_virtual_cluster(story, properties=properties)
+
+
+@pytest.mark.rule("Q7", "C1")
+def test_metadata_applied_a_partition_at_a_time_stays_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine so slow that every step is a slice: topics made, deleted and made again, nodes restarted."""
+    monkeypatch.setattr(metadata_follower, "SLICE_S", -1.0)
+
+    async def story(cluster: SimCluster) -> None:
+        client = await connect(cluster, 1)
+        for number in range(6):
+            assert await create(client, f"topic-{number}") is ErrorCode.NONE
+            deleted = await client.call(DeleteTopicsRequest(topic_names=["again"], timeout_ms=5000), 5)
+            assert deleted.responses[0].error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert await create(client, "again") is ErrorCode.NONE
+            if number == 3:
+                cluster.kill(2)
+                await cluster.start(2)
+        wanted = {TopicPartition(name, index) for name in ("again", "topic-5") for index in range(3)}
+
+        def holds_all(node_id: int) -> bool:
+            broker = cluster.node(node_id).broker
+            assert broker is not None
+            ids = {name: topic.topic_id for name, topic in broker.image.topics_by_name.items()}
+            held = {
+                each.topic_partition for each in broker.replicas if ids.get(each.topic_partition.topic) == each.topic_id
+            }
+            return wanted <= held and len(held) == len(replicas) == len(list(broker.logs))
+
+        await cluster.until(lambda: all(holds_all(node_id) for node_id in cluster.nodes))
+        await cluster.stop_all()
+
+    on_virtual_cluster(story)
