@@ -245,7 +245,7 @@ def test_metadata_applied_a_partition_at_a_time_stays_in_order(monkeypatch: pyte
             held = {
                 each.topic_partition for each in broker.replicas if ids.get(each.topic_partition.topic) == each.topic_id
             }
-            return wanted <= held and len(held) == len(replicas) == len(list(broker.logs))
+            return wanted <= held and len(held) == len(list(broker.replicas)) == len(list(broker.logs))
 
         await cluster.until(lambda: all(holds_all(node_id) for node_id in cluster.nodes))
         await cluster.stop_all()
