@@ -54,7 +54,7 @@ class Row:
         cells = [f"{value:>10.3g}" for value in self.values]
         per_partition = [value / size for value, size in zip(self.values, sizes, strict=True)]
         growth = [f"{after / before:>6.2f}" for before, after in pairwise(per_partition)]
-        return f"{self.name:<46} {self.unit:<5}" + "".join(cells) + "   " + " ".join(growth)
+        return f"{self.name:<54} {self.unit:<5}" + "".join(cells) + "   " + " ".join(growth)
 
 
 async def create(bootstrap: str, partitions: int) -> None:
@@ -88,9 +88,9 @@ def residents(cluster: Cluster) -> list[float]:
     return [resident_mb(pid) for pid in pids if pid is not None]
 
 
-def cpu(cluster: Cluster) -> float:
-    """Of all nodes so far. What else runs on the machine stretches a time, and this hardly."""
-    pids = [cluster.pid(node) for node in range(1, NODES + 1)]
+def cpu(cluster: Cluster, *nodes: int) -> float:
+    """Of these nodes, or all, so far. What else runs on the machine stretches a time, and this hardly."""
+    pids = [cluster.pid(node) for node in nodes or range(1, NODES + 1)]
     return sum(cpu_seconds(pid) for pid in pids if pid is not None)
 
 
@@ -144,13 +144,16 @@ def measure(partitions: int) -> dict[str, tuple[str, float]]:
             note("memory of a node, growth (mean of three)", "MB", (sum(residents(cluster)) - sum(before)) / NODES)
             cluster.kill(3)
             note("start of one node after kill -9", "s", seconds(lambda: cluster.start(3)))
+            note("start of one node after kill -9, its CPU", "s", cpu(cluster, 3))
             note("orderly stop of one node", "s", seconds(lambda: cluster.stop(2)))
             note("start of one node after an orderly stop", "s", seconds(lambda: cluster.start(2)))
+            note("start of one node after an orderly stop, its CPU", "s", cpu(cluster, 2))
             began = time.perf_counter()  # noqa: TID251
         note("orderly stop of the cluster", "s", time.perf_counter() - began)  # noqa: TID251
         began = time.perf_counter()  # noqa: TID251
         with Cluster(brokers=NODES, data=data) as cluster:
             note("start of the cluster", "s", time.perf_counter() - began)  # noqa: TID251
+            note("start of the cluster, CPU of all three nodes", "s", cpu(cluster))
         with Cluster(brokers=NODES, data=data, config=_SNAPSHOT_AT_ONCE):
             wait_for_snapshots(data, partitions)
         newest = snapshots(data)
@@ -159,8 +162,9 @@ def measure(partitions: int) -> dict[str, tuple[str, float]]:
         log_bytes = sum(path.stat().st_size for path in newest[0].parent.glob("*.log"))
         print(f"  … metadata log behind it: {log_bytes / 1e6:.3g} MB", file=sys.stderr)
         began = time.perf_counter()  # noqa: TID251
-        with Cluster(brokers=NODES, data=data):
+        with Cluster(brokers=NODES, data=data) as cluster:
             note("start of the cluster from snapshots", "s", time.perf_counter() - began)  # noqa: TID251
+            note("start of the cluster from snapshots, CPU of all three", "s", cpu(cluster))
     return found
 
 
@@ -170,7 +174,7 @@ def main() -> None:
     sizes = [int(size) for size in parser.parse_args().sizes.split(",")]
     measured = [measure(size) for size in sizes]
     rows = [Row(name, unit, [each[name][1] for each in measured]) for name, (unit, _) in measured[0].items()]
-    print(f"{'partitions':<46} {'':<5}" + "".join(f"{size:>10}" for size in sizes) + "   growth per partition")
+    print(f"{'partitions':<54} {'':<5}" + "".join(f"{size:>10}" for size in sizes) + "   growth per partition")
     for row in rows:
         print(row.line(sizes))
     OUT.mkdir(exist_ok=True)
