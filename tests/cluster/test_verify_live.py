@@ -3,12 +3,17 @@
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.commands import Commands
+from tests.clients.waiting import wait_until
+from tests.cluster.commands import TIMEOUT_S, Commands
 
+from tidelog.cli.output import INTERRUPTED
 from tidelog.client.client import Client
 from tidelog.cluster.layout import ClusterDir
 from tidelog.testing import Cluster
@@ -91,3 +96,15 @@ def test_too_little_is_inconclusive() -> None:
 def test_what_the_cluster_refuses_is_one_line(arguments: list[str]) -> None:
     with Cluster(brokers=1) as cluster:
         assert "topic" in verify(cluster, "--seconds", "1", *arguments, status=1)
+
+
+def test_an_interrupted_run_gives_the_cluster_back_whole() -> None:
+    with Cluster(brokers=1) as cluster:
+        arguments = ["--data", str(cluster.directory), "--faults", "kill-leader", "--hold", "3600"]
+        command = [sys.executable, "-m", "tidelog", "verify", "--bootstrap", cluster.bootstrap, *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: cluster.pid(1) is None, "a node that is killed")
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=TIMEOUT_S) == ("", "")
+        assert process.returncode == INTERRUPTED
+        assert cluster.pid(1) is not None

@@ -31,7 +31,7 @@ class Workload:
     # Records per second of all producers together; 0 for as fast as they are acknowledged.
     rate: int = 2_000
     record_bytes: int = 100
-    # Where the producers stop: a history takes about 60 bytes a record.
+    # Where the producers stop: a history takes about 40 bytes a record.
     max_records: int = 20_000_000
     keep_topic: bool = False
 
