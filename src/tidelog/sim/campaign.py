@@ -21,7 +21,11 @@ from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.loop import Deadlock
 from tidelog.sim.trace import Trace
 from tidelog.sim.witness import Witness
-from tidelog.sim.writers import Broken, Writers
+from tidelog.sim.workloads.churn import Churn
+from tidelog.sim.workloads.groups import Group
+from tidelog.sim.workloads.office import Office
+from tidelog.sim.workloads.readers import Readers
+from tidelog.sim.workloads.writers import Broken, Writers
 
 PROPERTIES: Final = {
     # The metadata lies apart, so that a voter can lose its logs without losing its vote.
@@ -45,7 +49,8 @@ class Settings:
     seconds: float = 30.0
     mean_gap_s: float = 1.0
     quiet_timeout_s: float = 120.0
-    writers: int = 4
+    works: bool = True
+    """Whether clients use the cluster."""
     properties: dict[str, str] = field(default_factory=lambda: dict(PROPERTIES))
 
 
@@ -102,7 +107,11 @@ class _Run:
         self._trace = trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
         self._injector = Injector(cluster, seed, plan, trace)
         self._watch = Watch(cluster)
-        self._writers = Writers(cluster, self._watch, trace, seed, count=settings.writers)
+        office = Office(cluster, self._watch, trace, seed)
+        self._writers = Writers(office)
+        self._readers = Readers(office)
+        self._group = Group(office)
+        self._churn = Churn(office)
         self._watch.on_unclean = self._writers.on_unclean
         self._witness = Witness(trace)
         trace.listeners.append(self._watch.on_event)
@@ -163,17 +172,23 @@ class _Run:
         cluster, settings = self._cluster, self._settings
         await cluster.start_all()
         self._trace.record("started")
-        if settings.writers:
+        if settings.works:
             await self._writers.begin()
+            self._readers.begin()
+            self._group.begin()
+            self._churn.begin()
         end = cluster.loop.time() + settings.seconds
         await self._injector.run()
         await asyncio.sleep(max(0.0, end - cluster.loop.time()))
         await self._injector.quiet(settings.quiet_timeout_s)
-        if settings.writers:
+        if settings.works:
+            await self._churn.stop()
             await self._writers.stop()
         await self._settle()
-        if settings.writers:
+        if settings.works:
             await self._writers.check()
+            await self._readers.stop()
+            await self._group.stop()
         self._trace.record("end_of_run")
 
     async def _settle(self) -> None:

@@ -19,6 +19,10 @@ class PartitionHistory:
     exposed_by: str = ""
     committed: dict[int, Batch] = field(default_factory=dict)
     acknowledged_end: int = 0
+    values: dict[int, bytes] = field(default_factory=dict)
+    """What clients were told stands at an offset."""
+    latest: tuple[int, int] = (-1, -1)
+    """The largest answer of ListOffsets(latest): leader epoch, offset."""
     trusted: dict[int, None] = field(default_factory=dict)
     """Brokers that have been in the ISR since the era began; what others have may be of an earlier one."""
 
@@ -28,6 +32,8 @@ class PartitionHistory:
         self.true_hw = self.acknowledged_end = 0
         self.exposed_by = ""
         self.committed = {}
+        self.values = {}
+        self.latest = (-1, -1)
         self.trusted = {leader: None}
 
     def expose(self, mirror: LogMirror, high_watermark: int, by: str) -> None:

@@ -108,6 +108,8 @@ class Epochs(Invariant):
         rebuilt, checked = self._checked.get(replica, (mirror.rebuilt, 0))
         if rebuilt != mirror.rebuilt:
             checked = 0
+        elif checked == len(mirror.batches):
+            return
         for batch in mirror.batches[checked:]:
             cached = log.epochs.epoch_for_offset(batch.base_offset)
             if cached != batch.epoch and batch.base_offset >= log.log_start_offset:

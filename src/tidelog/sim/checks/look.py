@@ -23,8 +23,10 @@ class ReplicaLook:
     mirror: LogMirror
     partition: Partition | None = None
     alive: bool = True
-    is_running: bool = False
-    """Registered under the current incarnation, log directory online."""
+    registered: bool = False
+    """Under the current incarnation."""
+    leader: Leader | None = None
+    """Its role as of this look, if it leads."""
     may_lack_epochs: bool = False
     """Its file of leader epochs was damaged."""
     # What was seen last: to find out cheaply whether anything is new.
@@ -39,9 +41,9 @@ class ReplicaLook:
         return None if self.partition is None else self.partition.role
 
     @property
-    def leader(self) -> Leader | None:
-        role = self.role
-        return role if isinstance(role, Leader) else None
+    def is_running(self) -> bool:
+        """Registered under the current incarnation, log directory online."""
+        return self.registered and self.alive and self.log.directory.failure is None
 
     @property
     def name(self) -> str:

@@ -17,7 +17,8 @@ from tidelog.core.ids import METADATA_TOPIC, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from tidelog.quorum.election_state import QUORUM_STATE
-from tidelog.replication.roles import Offline
+from tidelog.replication.roles import Leader, Offline
+from tidelog.sim.checks.clients import ConsistentRead, GroupCommits
 from tidelog.sim.checks.history import PartitionHistory
 from tidelog.sim.checks.invariant import Invariant, InvariantBroken
 from tidelog.sim.checks.leaders import Epochs, HighWatermark, QuorumSuperset
@@ -39,7 +40,7 @@ from tidelog.sim.machine import State
 from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.log_names import partition_of
 
-TICK_S: Final = 0.01
+TICK_S: Final = 0.02
 
 
 class Watch:
@@ -79,6 +80,9 @@ class Watch:
         self._lost_epochs: dict[tuple[int, TopicPartition], None] = {}
         self._marked: dict[TopicPartition, None] = {}
         self._named: dict[str, TopicPartition | None] = {}
+        self._stale: dict[int, None] = {}
+        """Nodes whose logs and registration have to be looked for again."""
+        self._found: dict[int, tuple[object, object, object]] = {}
         self._flush_due = False
         self._rules_of = (EMPTY_IMAGE, rules_for(EMPTY_IMAGE, self._config))
         self._disks = {node_id: _disk_of(node) for node_id, node in cluster.nodes.items()}
@@ -111,9 +115,9 @@ class Watch:
             for replicas in self._replicas.values():
                 replica = replicas.get(node.node_id)
                 if replica is not None and replica.alive:
-                    if replica.last_leader is not None or replica.leader is not None:
+                    if replica.last_leader is not None or isinstance(replica.role, Leader):
                         self._note_exposure(replica)
-                    replica.alive = replica.is_running = False
+                    replica.alive = False
             disk, config = node.machine.disk, node.config
             marked = all(disk.peek(f"{directory}/{CLEAN_SHUTDOWN}", 0, 1) for directory in config.log_dirs)
             if marked:
@@ -143,10 +147,12 @@ class Watch:
         except InvariantBroken as broken:
             self._fail(broken, None)
             return
+        self._stale[node_id] = None
         for changed_topic in delta.topics.values():
             for index in changed_topic.partitions:
                 self._mark(TopicPartition(changed_topic.after.name, index))
         if delta.brokers:
+            self._stale.update(dict.fromkeys(self._cluster.nodes))
             for partition in self._replicas:
                 self._mark(partition)
 
@@ -158,7 +164,7 @@ class Watch:
             if partition is not None:
                 self._lost_epochs[node_id, partition] = None
 
-    def on_acknowledged(self, partition: TopicPartition, offset: int, era: int) -> None:
+    def on_acknowledged(self, partition: TopicPartition, offset: int, value: bytes, era: int) -> None:
         """A client was told, acks=all: it has to be committed by now. `era` is that in which it was sent."""
         history = self._history(partition)
         if history.era != era or offset < 0:
@@ -170,6 +176,49 @@ class Watch:
             )
             self._fail(broken, self._look_of(partition))
         history.acknowledged_end = max(history.acknowledged_end, offset + 1)
+        self._same_value(partition, offset, value)
+
+    def on_read(self, partition: TopicPartition, position: int, offset: int, value: bytes, era: int) -> None:
+        """A consumer at `position` was given the record at `offset`; `era` is that in which it began to read."""
+        history = self._history(partition)
+        if history.era != era:
+            return
+        if offset >= history.true_hw:
+            self._look(partition)
+        what = None
+        if offset >= history.true_hw:
+            what = f"{offset} was read, and no leader had a high watermark beyond {history.true_hw}"
+        elif offset != position:
+            what = f"{position} was to be read, and {offset} was"
+        if what is not None:
+            self._fail(ConsistentRead().broken(f"{partition}: {what}"), self._look_of(partition))
+        self._same_value(partition, offset, value)
+
+    def _same_value(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        known = self._history(partition).values.setdefault(offset, value)
+        if known != value:
+            what = f"{partition}: {offset} was {known!r} before and is {value!r} now"
+            self._fail(ConsistentRead().broken(what), self._look_of(partition))
+
+    def latest_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """Leader epoch and offset of the last answer of ListOffsets(latest) so far."""
+        return self._history(partition).latest
+
+    def on_latest(
+        self, partition: TopicPartition, leader_epoch: int, offset: int, before: tuple[int, int], era: int
+    ) -> None:
+        """ListOffsets(latest) was answered; `before` is the answer that was known when it was asked."""
+        history = self._history(partition)
+        if history.era != era:
+            return
+        if leader_epoch >= before[0] and offset < before[1]:
+            what = f"{partition}: ListOffsets said {before[1]} in epoch {before[0]}, then {offset} in {leader_epoch}"
+            self._fail(HighWatermark().broken(what), self._look_of(partition))
+        history.latest = max(history.latest, (leader_epoch, offset))
+
+    def on_commit_lost(self, partition: TopicPartition, committed: int, found: int) -> None:
+        what = f"the group had committed {committed} of {partition}, and has {found} now"
+        self._fail(GroupCommits().broken(what), None)
 
     def era_of(self, partition: TopicPartition) -> int:
         return self._history(partition).era
@@ -190,7 +239,10 @@ class Watch:
             self._fail(broken, None)
             return
         for node_id, node in self._cluster.nodes.items():
-            self._find_logs(node_id, node)
+            running = node.node
+            found = (running, None, None) if running is None else (running, running._logs, running.broker)
+            if node_id in self._stale or found != self._found.get(node_id):
+                self._find_logs(node_id)
         for partition, replicas in self._replicas.items():
             for replica in replicas.values():
                 if replica.alive and replica.state() != replica.seen:
@@ -236,8 +288,8 @@ class Watch:
         history = self._history(partition)
         for member in registration.isr:
             history.trusted[member] = None
-        for node_id in registration.replicas:
-            self._find_log(node_id, self._cluster.nodes[node_id], partition)
+        for node_id in list(self._stale):
+            self._find_logs(node_id)
         return PartitionLook(
             topic_partition=partition,
             history=history,
@@ -255,35 +307,36 @@ class Watch:
             self._rules_of = (self.image, rules)
         return rules
 
-    def _find_logs(self, node_id: int, node: SimNode) -> None:
-        logs = None if node.node is None else node.node._logs
-        if logs is not None:
-            for log in logs:
-                self._find_log(node_id, node, log.topic_partition)
-
-    def _find_log(self, node_id: int, node: SimNode, partition: TopicPartition) -> None:
-        """Whether the node has the partition's log now, and in which process."""
+    def _find_logs(self, node_id: int) -> None:
+        """Which logs the node has now, and in which process."""
+        self._stale.pop(node_id, None)
+        node = self._cluster.nodes[node_id]
         running = node.node
-        replicas = self._replicas.setdefault(partition, {})
-        known = replicas.get(node_id)
         logs = None if running is None or node.machine.state is State.OFF else running._logs
-        log = None if logs is None else logs.get(partition)
-        if running is None or log is None:
-            if known is not None and known.alive:
-                known.alive = known.is_running = False
-            return
-        if known is None or known.log is not log:
-            known = replicas[node_id] = ReplicaLook(
-                node_id=node_id,
-                process=node.machine.starts,
-                topic_partition=partition,
-                log=log,
-                mirror=LogMirror(log, self._disks[node_id]),
-                may_lack_epochs=(node_id, partition) in self._lost_epochs,
-            )
-        broker = running.broker
-        known.partition = None if broker is None else broker.replicas.get(partition)
-        known.is_running = self._is_registered(running, node_id) and log.directory.online
+        broker = None if running is None else running.broker
+        self._found[node_id] = (running, logs, broker)
+        registered = running is not None and self._is_registered(running, node_id)
+        there: dict[TopicPartition, None] = {}
+        for log in logs or ():
+            partition = log.topic_partition
+            there[partition] = None
+            replicas = self._replicas.setdefault(partition, {})
+            known = replicas.get(node_id)
+            if known is None or known.log is not log:
+                known = replicas[node_id] = ReplicaLook(
+                    node_id=node_id,
+                    process=node.machine.starts,
+                    topic_partition=partition,
+                    log=log,
+                    mirror=LogMirror(log, self._disks[node_id]),
+                    may_lack_epochs=(node_id, partition) in self._lost_epochs,
+                )
+            known.partition = None if broker is None else broker.replicas.get(partition)
+            known.registered = registered
+        for partition, replicas in self._replicas.items():
+            known = replicas.get(node_id)
+            if known is not None and known.alive and partition not in there and known.log.directory.online:
+                known.alive = False
 
     def _is_registered(self, node: Node, node_id: int) -> bool:
         role = node._role
@@ -292,19 +345,21 @@ class Watch:
 
     def _note_exposure(self, replica: ReplicaLook) -> None:
         """What it has shown as a leader so far is promised."""
-        before = replica.mirror.rebuilt
-        role = replica.role
-        leader = replica.leader
+        role, mirror = replica.role, replica.mirror
+        leader = role if isinstance(role, Leader) else None
+        replica.leader = leader
         if leader is None and isinstance(role, Offline):
             # It led until its directory failed; its high watermark stayed what it was.
             leader = replica.last_leader
-        replica.mirror.refresh()
-        self.truncations += replica.mirror.rebuilt - before
+        before = mirror.rebuilt
+        if mirror.refresh():
+            self.truncations += mirror.rebuilt - before
         replica.last_leader = leader
-        history = self._history(replica.topic_partition)
-        if leader is not None and leader.epoch >= history.first_epoch:
-            by = f"shown by {replica.name} in epoch {leader.epoch}"
-            history.expose(replica.mirror, replica.log.high_watermark, by)
+        if leader is not None:
+            history = self._history(replica.topic_partition)
+            high_watermark = replica.log.high_watermark
+            if high_watermark > history.true_hw and leader.epoch >= history.first_epoch:
+                history.expose(mirror, high_watermark, f"shown by {replica.name} in epoch {leader.epoch}")
 
     def _history(self, partition: TopicPartition) -> PartitionHistory:
         history = self._histories.get(partition)

@@ -1,0 +1,48 @@
+"""Topics that come and go while faults strike."""
+
+import asyncio
+from typing import Final
+
+from tidelog.client.errors import ClientError
+from tidelog.client.topics import create_partitions, create_topic, delete_topic
+from tidelog.sim.workloads.office import Office
+from tidelog.wire.errors import ApiError
+
+MEAN_GAP_S: Final = 4.0
+MOST: Final = 2
+
+
+class Churn:
+    """Small topics, made, grown and deleted; the names come again."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = self._office.cluster.loop.create_task(self._go(), name="churn")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _go(self) -> None:
+        rng = self._office.rng("churn")
+        async with self._office.client("churn") as client:
+            while True:
+                await asyncio.sleep(rng.expovariate(1 / MEAN_GAP_S))
+                name, what = f"churn-{rng.randrange(MOST)}", rng.choice(("make", "make", "grow", "delete"))
+                told = "done"
+                try:
+                    if what == "make":
+                        await create_topic(client, name, partitions=1)
+                    elif what == "grow":
+                        await create_partitions(client, name, 2)
+                    else:
+                        await delete_topic(client, name)
+                except ApiError as error:
+                    told = error.code.name
+                except ClientError as error:
+                    told = type(error).__name__
+                self._office.trace.record("churn", topic=name, what=what, told=told)

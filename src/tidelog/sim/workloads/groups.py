@@ -1,0 +1,99 @@
+"""A consumer group while faults strike: what it committed, whoever goes on reads again."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from tidelog.client.client import Client
+from tidelog.client.consumer import Consumer
+from tidelog.client.errors import ClientError
+from tidelog.client.group_member import GroupMember
+from tidelog.client.groups import committed_offsets
+from tidelog.core.ids import TopicPartition
+from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
+from tidelog.sim.workloads.office import TOPIC, Office
+from tidelog.wire.errors import ApiError, ErrorCode
+
+GROUP: Final = "watchers"
+MEMBERS: Final = 2
+BACKOFF_S: Final = 0.2
+COMMIT_S: Final = 0.5
+
+
+class Group:
+    """Members come and go; a commit that was acknowledged is never taken back."""
+
+    def __init__(self, office: Office) -> None:
+        self.commits = 0
+        self._office = office
+        self._tasks: list[asyncio.Task[None]] = []
+        self._committed: dict[TopicPartition, int] = {}
+        self._era = 0
+
+    def begin(self) -> None:
+        loop = self._office.cluster.loop
+        self._tasks = [loop.create_task(self._belong(number), name=f"member {number}") for number in range(MEMBERS)]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _belong(self, number: int) -> None:
+        rng = self._office.rng(f"member {number}")
+        while True:
+            async with self._office.client(f"member {number}") as client:
+                member = GroupMember(client, GROUP, [TOPIC])
+                try:
+                    async with asyncio.timeout(rng.uniform(5.0, 30.0)):
+                        await self._work(client, member)
+                except TimeoutError:
+                    await member.leave()
+                except (ApiError, ClientError) as error:
+                    self._office.trace.record("no_member", member=number, error=str(error)[:80])
+                    await member.leave()
+                await asyncio.sleep(rng.expovariate(1 / BACKOFF_S))
+
+    async def _work(self, client: Client, member: GroupMember) -> None:
+        while True:
+            assigned = await member.join()
+            era, before = self._offsets_era(), dict(self._committed)
+            found = {tp: committed.offset for tp, committed in (await committed_offsets(client, GROUP)).items()}
+            self._compare(before, found, era)
+            consumer = Consumer(client)
+            consumer.assign({tp: found.get(tp, 0) for tp in assigned})
+            while not member.rejoin_needed.is_set():
+                try:
+                    await consumer.poll()
+                except ApiError as error:
+                    if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                        raise
+                    # Read before an unclean election, or from a leader that was not one any more.
+                    consumer.assign(dict.fromkeys(assigned, 0))
+                await self._commit(member, dict(consumer.positions))
+                await asyncio.sleep(COMMIT_S)
+
+    async def _commit(self, member: GroupMember, positions: Mapping[TopicPartition, int]) -> None:
+        ahead = {tp: offset for tp, offset in positions.items() if offset > self._committed.get(tp, 0)}
+        era = self._offsets_era()
+        if ahead and await member.commit(ahead) and self._offsets_era() == era:
+            self.commits += 1
+            for tp, offset in ahead.items():
+                self._committed[tp] = max(offset, self._committed.get(tp, 0))
+
+    def _compare(self, before: Mapping[TopicPartition, int], found: Mapping[TopicPartition, int], era: int) -> None:
+        if self._offsets_era() != era:
+            return
+        for tp, offset in before.items():
+            if found.get(tp, 0) < offset:
+                self._office.watch.on_commit_lost(tp, offset, found.get(tp, 0))
+
+    def _offsets_era(self) -> int:
+        """Changes when an unclean election may have lost commits; those remembered are then forgotten."""
+        topic = self._office.watch.image.topic(GROUP_OFFSETS_TOPIC)
+        partitions = () if topic is None else sorted(topic.partitions)
+        era = sum(self._office.watch.era_of(TopicPartition(GROUP_OFFSETS_TOPIC, number)) for number in partitions)
+        if era != self._era:
+            self._era = era
+            self._committed.clear()
+        return era

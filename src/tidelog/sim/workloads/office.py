@@ -1,0 +1,41 @@
+"""What the workloads of one run share: the cluster as a client sees it, and where they tell what happened."""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.client.addresses import Address
+from tidelog.client.client import Client
+from tidelog.client.connection import ConnectionSettings
+from tidelog.sim.checks.watch import Watch
+from tidelog.sim.clock import START_MS
+from tidelog.sim.cluster import SimCluster
+from tidelog.sim.trace import Trace
+
+TOPIC: Final = "orders"
+RETRY_S: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """`partitions` are those of `TOPIC`, which everybody writes to and reads from."""
+
+    cluster: SimCluster
+    watch: Watch
+    trace: Trace
+    seed: int
+    partitions: int = 3
+
+    def rng(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed} {name}")
+
+    def client(self, name: str, *, retry_s: float = RETRY_S) -> Client:
+        return Client(
+            [Address(host, port) for host, port in self.cluster.bootstrap()],
+            settings=ConnectionSettings(connect_timeout_s=2.0),
+            retry_timeout_s=retry_s,
+            rng=self.rng(f"client of {name}"),
+        )
+
+    def now_ms(self) -> int:
+        return START_MS + int(self.cluster.loop.time() * 1000)

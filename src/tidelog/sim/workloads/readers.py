@@ -1,0 +1,79 @@
+"""Clients that read while faults strike, and find out when what they saw changes."""
+
+import asyncio
+from typing import Final
+
+from tidelog.client.client import Client
+from tidelog.client.consumer import Consumer
+from tidelog.client.errors import ClientError
+from tidelog.client.offsets import LATEST, list_offsets
+from tidelog.core.ids import TopicPartition
+from tidelog.sim.workloads.office import TOPIC, Office
+from tidelog.wire.errors import ApiError
+
+BACKOFF_S: Final = 0.1
+ASK_S: Final = 0.7
+MAX_WAIT_MS: Final = 500
+
+
+class Readers:
+    """One reads every partition from the beginning and on and on; one asks where the partitions end."""
+
+    def __init__(self, office: Office) -> None:
+        self.read = 0
+        self._office = office
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        loop = self._office.cluster.loop
+        self._tasks = [loop.create_task(self._read(), name="reader"), loop.create_task(self._ask(), name="asker")]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _read(self) -> None:
+        office = self._office
+        partitions = [TopicPartition(TOPIC, number) for number in range(office.partitions)]
+        async with office.client("reader") as client:
+            await asyncio.gather(*(self._follow(client, partition) for partition in partitions))
+
+    async def _follow(self, client: Client, partition: TopicPartition) -> None:
+        office, watch = self._office, self._office.watch
+        consumer = Consumer(client, max_wait_ms=MAX_WAIT_MS)
+        era = watch.era_of(partition)
+        consumer.assign({partition: 0})
+        while True:
+            if watch.era_of(partition) != era:
+                # What was read before may be gone: begin again.
+                era = watch.era_of(partition)
+                consumer.assign({partition: 0})
+            position = consumer.positions[partition]
+            try:
+                found = await consumer.poll()
+            except (ApiError, ClientError) as error:
+                # Also out of range: an old leader may not have what a new one has shown.
+                office.trace.record("unread", partition=partition.partition, error=str(error)[:80])
+                await client.refresh([TOPIC])
+                await asyncio.sleep(BACKOFF_S)
+                continue
+            self.read += len(found)
+            for consumed in found:
+                watch.on_read(partition, position, consumed.record.offset, bytes(consumed.record.value or b""), era)
+                position = consumed.record.offset + 1
+
+    async def _ask(self) -> None:
+        office, watch = self._office, self._office.watch
+        rng = office.rng("asker")
+        async with office.client("asker") as client:
+            while True:
+                await asyncio.sleep(rng.expovariate(1 / ASK_S))
+                partition = TopicPartition(TOPIC, rng.randrange(office.partitions))
+                era = watch.era_of(partition)
+                before = watch.latest_of(partition)
+                try:
+                    answer = (await list_offsets(client, {partition: LATEST}))[partition]
+                except (ApiError, ClientError):
+                    continue
+                watch.on_latest(partition, answer.leader_epoch, answer.offset, before, era)
