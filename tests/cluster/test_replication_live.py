@@ -188,11 +188,16 @@ def test_a_lost_log_directory_moves_its_own_leaders_and_the_broker_lives(tmp_pat
         # A file in its place: nothing can be made there again.
         more.write_text("")
         # Files that are open can be written still; the next checkpoint of the directory cannot.
-        tidelog.run("produce", "spread", stdin="".join(f"{number}\n" for number in range(50)))
+        producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}"})
+        for number in before:
+            producer.produce("spread", b"x", partition=number)
+        assert producer.flush(30) == 0
         wanted = {number: 1 if number in lost else at for number, at in before.items()}
         wait_for(lambda: leaders() == wanted, 30)
         assert any(at == 2 for at in leaders().values()), "the other directory still serves"
-        tidelog.run("produce", "spread", stdin="".join(f"{number}\n" for number in range(50)))
+        for number in before:
+            producer.produce("spread", b"y", partition=number)
+        assert producer.flush(30) == 0
         told = (tmp_path / "node-2" / "data" / "server.log").read_text()
         assert f"log directory {more} offline" in told
 
