@@ -57,8 +57,9 @@ def test_a_follower_that_does_not_hear_its_leader_leaves_the_isr_and_comes_back(
         # A controller that does not hear the leader would fence it.
         deaf = next(node for node in (1, 2, 3) if node not in (leader, active_controller(cluster)))
         cluster.isolate(deaf, from_nodes=[leader])
-        cluster.wait_isr("orders", 0, {1, 2, 3} - {deaf}, timeout=40)
+        # While there is nothing to fetch it has everything (I1). A write is acknowledged when it has left.
         write(cluster, "orders", "without it")
+        cluster.wait_isr("orders", 0, {1, 2, 3} - {deaf}, timeout=40)
         cluster.heal()
         cluster.wait_isr("orders", 0, {1, 2, 3}, timeout=40)
 
