@@ -22,6 +22,7 @@ from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 _SETTINGS = ConnectionSettings(client_id="failover-test", connect_timeout_s=2.0, request_timeout_s=20.0)
+_PACE_S = 0.05
 # What creating may be answered while controllers come and go: nothing was acknowledged then.
 _PASSING = {
     ErrorCode.REQUEST_TIMED_OUT,
@@ -58,6 +59,8 @@ async def _keep_creating(history: History, address: Address, prefix: str, stop: 
     for number in itertools.count():
         if stop.is_set():
             break
+        # What is looked at is the controller, not how fast a disk makes logs.
+        await asyncio.sleep(_PACE_S)
         name = f"{prefix}-{number}"
         history.asked += 1
         try:
