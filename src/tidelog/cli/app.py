@@ -22,6 +22,7 @@ from tidelog.cli import (
     reassign,
     replicas,
     server,
+    sim,
     topics,
     verify,
 )
@@ -52,7 +53,7 @@ def options(
     """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
 
 
-for module in (local, server, produce, consume, offsets, replicas, elect, reassign, dump, verify, demo):
+for module in (local, server, produce, consume, offsets, replicas, elect, reassign, dump, verify, sim, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")

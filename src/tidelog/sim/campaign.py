@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.broker.node import NodeError
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
 from tidelog.sim.checks.failure import Failure
@@ -26,6 +27,7 @@ from tidelog.sim.workloads.groups import Group
 from tidelog.sim.workloads.office import Office
 from tidelog.sim.workloads.readers import Readers
 from tidelog.sim.workloads.writers import Broken, Writers
+from tidelog.storage.ports import DiskError
 
 PROPERTIES: Final = {
     # The metadata lies apart, so that a voter can lose its logs without losing its vote.
@@ -39,11 +41,16 @@ PROPERTIES: Final = {
 }
 
 
+# Four brokers give reassignments somewhere to go.
+SHAPES: Final = ((3, 0), (3, 0), (3, 0), (4, 0), (3, 0), (3, 0), (3, 3), (3, 0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What, besides the seed, a run depends on."""
 
-    brokers: int = 3
+    brokers: int | None = None
+    """With None the seed decides, also on dedicated controllers."""
     controllers: int = 0
     profiles: Sequence[str] = (ALL,)
     seconds: float = 30.0
@@ -66,6 +73,8 @@ class Outcome:
     faults: int
     acknowledged: int
     forgotten: int
+    read: int
+    commits: int
     truncations: int
     unhandled: list[str]
     plan: list[PlannedFault]
@@ -82,13 +91,22 @@ def run_seed(
     """Runs one seed, with the plan it draws or the one that is given."""
     settings = settings or Settings()
     if plan is None:
-        plan = draw_plan(
-            seed, KINDS, profiles=settings.profiles, seconds=settings.seconds, mean_gap_s=settings.mean_gap_s
-        )
-    with SimCluster(
-        settings.brokers, controllers=settings.controllers, seed=seed, properties=settings.properties
-    ) as cluster:
+        plan = plan_of(seed, settings)
+    brokers, controllers = shape_of(seed, settings)
+    with SimCluster(brokers, controllers=controllers, seed=seed, properties=settings.properties) as cluster:
         return _Run(cluster, seed, settings, plan, sink).go()
+
+
+def plan_of(seed: int, settings: Settings) -> list[PlannedFault]:
+    """The faults of a seed."""
+    return draw_plan(seed, KINDS, profiles=settings.profiles, seconds=settings.seconds, mean_gap_s=settings.mean_gap_s)
+
+
+def shape_of(seed: int, settings: Settings) -> tuple[int, int]:
+    """How many brokers, and how many controllers that are nothing else: mostly three nodes that are both."""
+    if settings.brokers is not None:
+        return settings.brokers, settings.controllers
+    return SHAPES[seed % len(SHAPES)]
 
 
 class _Run:
@@ -136,7 +154,7 @@ class _Run:
                 replicas=replicas,
                 events=trace.last(),
             )
-        unhandled = cluster.unhandled()
+        unhandled = cluster.unhandled() + self._surprises()
         if failure is None and unhandled:
             failure = Failure(invariant="Unhandled", what=unhandled[0], events=trace.last())
         return Outcome(
@@ -148,11 +166,22 @@ class _Run:
             faults=len(self._plan) - self._injector.skipped,
             acknowledged=writers.ledger.batches,
             forgotten=writers.ledger.forgotten,
+            read=self._readers.read,
+            commits=self._group.commits,
             truncations=self._watch.truncations,
             unhandled=unhandled,
             plan=self._plan,
             failure=failure,
         )
+
+    def _surprises(self) -> list[str]:
+        """Processes that ended with an error that is no answer to a fault."""
+        return [
+            f"node {node_id} ended with {type(end.error).__name__}: {end.error}"
+            for node_id, node in self._cluster.nodes.items()
+            for end in node.machine.exits
+            if end.error is not None and not isinstance(end.error, NodeError | DiskError)
+        ]
 
     def _on_metadata(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
         self._witness(node_id, image, delta)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 LAST_LINES: Final = 10_000
-SHOWN_LINES: Final = 60
+SHOWN_LINES: Final = 25
+# What happens all the time.
+_ROUTINE: Final = ('"acknowledged"', '"written"')
 
 
 class Trace:
@@ -46,7 +48,8 @@ class Trace:
 
     def last(self) -> list[str]:
         """What happened just now, for people."""
-        return self.lines[-SHOWN_LINES:]
+        telling = [line for line in self.lines[-LAST_LINES:-SHOWN_LINES] if not any(each in line for each in _ROUTINE)]
+        return telling[-SHOWN_LINES:] + self.lines[-SHOWN_LINES:]
 
     def digest(self) -> str:
         return self._hash.hexdigest()

@@ -1,6 +1,6 @@
 """Invariants of leaders: what they count, what they show, in which epoch (4, 8, 10)."""
 
-from tidelog.core.ids import TopicPartition
+from tidelog.core.ids import TopicIdPartition
 from tidelog.replication.isr import IsrState
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
@@ -38,8 +38,8 @@ class HighWatermark(Invariant):
     number = 8
 
     def __init__(self) -> None:
-        self._shown: dict[tuple[TopicPartition, int], int] = {}
-        self._frozen: dict[tuple[TopicPartition, int, int], tuple[IsrState, int, int]] = {}
+        self._shown: dict[tuple[TopicIdPartition, int], int] = {}
+        self._frozen: dict[tuple[TopicIdPartition, int, int], tuple[IsrState, int, int]] = {}
 
     def on_partition(self, look: PartitionLook) -> None:
         for replica in look.replicas:
@@ -54,7 +54,7 @@ class HighWatermark(Invariant):
     def _check_leader(self, look: PartitionLook, replica: ReplicaLook) -> None:
         leader, log = replica.leader, replica.log
         assert leader is not None
-        key = (look.topic_partition, int(leader.epoch))
+        key = (look.key, int(leader.epoch))
         shown = self._shown.get(key, 0)
         if log.high_watermark < shown:
             raise self.broken(
@@ -84,7 +84,7 @@ class Epochs(Invariant):
     number = 10
 
     def __init__(self) -> None:
-        self._leaders: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+        self._leaders: dict[tuple[TopicIdPartition, int], tuple[int, int]] = {}
         self._checked: dict[ReplicaLook, tuple[int, int]] = {}
 
     def on_partition(self, look: PartitionLook) -> None:
@@ -94,7 +94,7 @@ class Epochs(Invariant):
             leader = replica.leader
             if leader is not None:
                 me = (replica.node_id, replica.process)
-                first = self._leaders.setdefault((look.topic_partition, int(leader.epoch)), me)
+                first = self._leaders.setdefault((look.key, int(leader.epoch)), me)
                 if first != me:
                     raise self.broken(
                         f"{look.topic_partition}: broker {first[0]} (start {first[1]}) and {replica.name} both lead in "

@@ -1,8 +1,9 @@
 """One look at a partition: what is committed of it in the metadata, and every replica as it is at this moment."""
 
 from dataclasses import dataclass, field
+from uuid import UUID
 
-from tidelog.core.ids import TopicPartition
+from tidelog.core.ids import TopicIdPartition, TopicPartition
 from tidelog.metadata.image import ClusterImage, PartitionRegistration
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leader, Offline, Role
@@ -97,11 +98,17 @@ class PartitionLook:
     """See the module."""
 
     topic_partition: TopicPartition
+    topic_id: UUID
     history: PartitionHistory
     image: ClusterImage
     registration: PartitionRegistration
     effective_min_isr: int
     replicas: list[ReplicaLook] = field(default_factory=list)
+
+    @property
+    def key(self) -> TopicIdPartition:
+        """A topic made again under an old name is another one."""
+        return TopicIdPartition(self.topic_id, self.topic_partition.partition)
 
     @property
     def leader(self) -> ReplicaLook | None:

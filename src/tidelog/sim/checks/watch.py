@@ -9,11 +9,12 @@ nothing of what it exposed.
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
+from uuid import UUID
 
 from tidelog.broker.node import Node
 from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
-from tidelog.core.ids import METADATA_TOPIC, TopicPartition
+from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicIdPartition, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from tidelog.quorum.election_state import QUORUM_STATE
@@ -74,7 +75,7 @@ class Watch:
             UncleanExclusion(lambda node_id: node_id in self._ended_unclean),
             Reassignment(self._config),
         )
-        self._histories: dict[TopicPartition, PartitionHistory] = {}
+        self._histories: dict[TopicIdPartition, PartitionHistory] = {}
         self._replicas: dict[TopicPartition, dict[int, ReplicaLook]] = {}
         self._ended_unclean: dict[int, None] = {}
         self._lost_epochs: dict[tuple[int, TopicPartition], None] = {}
@@ -292,11 +293,16 @@ class Watch:
             self._find_logs(node_id)
         return PartitionLook(
             topic_partition=partition,
+            topic_id=topic.topic_id,
             history=history,
             image=self.image,
             registration=registration,
             effective_min_isr=self._rules()(topic).effective_min_isr(registration.replicas),
-            replicas=list(self._replicas.get(partition, {}).values()),
+            replicas=[
+                replica
+                for replica in self._replicas.get(partition, {}).values()
+                if replica.log.topic_id in (None, topic.topic_id)
+            ],
         )
 
     def _rules(self) -> Callable[[TopicImage], PartitionRules]:
@@ -356,23 +362,30 @@ class Watch:
             self.truncations += mirror.rebuilt - before
         replica.last_leader = leader
         if leader is not None:
-            history = self._history(replica.topic_partition)
+            assert replica.partition is not None
+            history = self._history_of(replica.partition.topic_id, replica.topic_partition.partition)
             high_watermark = replica.log.high_watermark
             if high_watermark > history.true_hw and leader.epoch >= history.first_epoch:
                 history.expose(mirror, high_watermark, f"shown by {replica.name} in epoch {leader.epoch}")
 
     def _history(self, partition: TopicPartition) -> PartitionHistory:
-        history = self._histories.get(partition)
+        """Of the topic that has this name now."""
+        topic = self.image.topic(partition.topic)
+        return self._history_of(ZERO_UUID if topic is None else topic.topic_id, partition.partition)
+
+    def _history_of(self, topic_id: UUID, index: int) -> PartitionHistory:
+        key = TopicIdPartition(topic_id, index)
+        history = self._histories.get(key)
         if history is None:
-            history = self._histories[partition] = PartitionHistory()
+            history = self._histories[key] = PartitionHistory()
         return history
 
     def _begin_eras(self, before: ClusterImage, after: ClusterImage) -> None:
         for change in changed(before, after):
             if is_unclean(change.before, change.after):
-                partition = TopicPartition(change.topic.name, change.index)
-                self._history(partition).begin_era(change.after.leader_epoch, change.after.leader)
-                self.on_unclean(partition)
+                history = self._history_of(change.topic.topic_id, change.index)
+                history.begin_era(change.after.leader_epoch, change.after.leader)
+                self.on_unclean(TopicPartition(change.topic.name, change.index))
 
     def _look_at_quorum(self) -> None:
         members = [

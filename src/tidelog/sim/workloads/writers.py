@@ -69,14 +69,14 @@ class Style:
 
     acks: int = ACKS_ALL
     idempotent: bool = True
-    mean_gap_s: float = 0.05
+    mean_gap_s: float = 0.1
 
 
 STYLES: Final = (
     Style(),
     Style(),
     Style(),
-    Style(idempotent=False),
+    Style(idempotent=False, mean_gap_s=0.2),
     Style(acks=ACKS_LEADER, idempotent=False, mean_gap_s=0.2),
     Style(acks=ACKS_NONE, idempotent=False, mean_gap_s=0.4),
 )

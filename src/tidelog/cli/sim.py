@@ -1,0 +1,236 @@
+"""`sim`: whole clusters in virtual time under faults, every invariant checked; a failure is a seed to replay."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from tidelog.cli.options import Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+
+if TYPE_CHECKING:
+    from tidelog.sim.campaign import Outcome, Settings
+    from tidelog.sim.runner import Totals
+
+T = TypeVar("T")
+
+_CLEAR_LINE: Final = "\r\x1b[K"
+_DEFAULT_MINUTES: Final = 0.5
+_DEFAULT_FAULTS: Final = "all"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog sim --seeds 0..99",
+            "tidelog sim --seeds 0..999 --faults network,control --minutes 2",
+            "tidelog sim --replay 17 --trace 17.jsonl",
+        )
+    )(sim)
+
+
+def sim(
+    seeds: Annotated[str, typer.Option("--seeds", metavar="A..B", help="The first and the last seed.")] = "0..99",
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0.01, help="Simulated time of a seed under faults; then comes quiet.")
+    ] = _DEFAULT_MINUTES,
+    faults: Annotated[
+        str,
+        typer.Option("--faults", metavar="PROFILE[,…]", help="Of all, process, disk, network, time, control."),
+    ] = _DEFAULT_FAULTS,
+    replay: Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Run this seed alone.")] = None,
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="N[,…]", help="With --replay: of its faults only these, by their numbers."),
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="With --replay: write what happens as JSON lines.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, max=256, help="[default: one for each core]")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run clusters under simulated faults and check every invariant after every step.
+
+    Ends with status 1 when an invariant breaks: its seed is made smaller, printed and can be replayed.
+    """
+    from tidelog.sim.campaign import Settings
+    from tidelog.sim.faults.kinds import PROFILES
+
+    profiles = tuple(dict.fromkeys(name.strip() for name in faults.split(",") if name.strip()))
+    for name in profiles:
+        if name not in ("all", *PROFILES):
+            raise bad_usage(f"--faults: {name!r} is none of all, {', '.join(PROFILES)}")
+    if not profiles:
+        raise bad_usage("--faults wants at least one profile")
+    if replay is None and (only is not None or trace is not None):
+        raise bad_usage("--only and --trace go with --replay")
+    settings = Settings(profiles=profiles, seconds=minutes * 60)
+    if replay is not None:
+        _replay(replay, settings, only, trace, as_json)
+    else:
+        _campaign(_range(seeds), settings, processes or os.cpu_count() or 1, as_json)
+
+
+def _range(text: str) -> range:
+    first, dots, last = text.partition("..")
+    if not first.isdecimal() or (dots and not last.isdecimal()):
+        raise bad_usage(f"--seeds wants A..B, not {text!r}")
+    found = range(int(first), int(last if dots else first) + 1)
+    if not found:
+        raise bad_usage(f"--seeds {text}: the last comes before the first")
+    return found
+
+
+def _campaign(seeds: range, settings: "Settings", processes: int, as_json: bool) -> None:
+    from tidelog.sim.runner import Totals, run_seeds
+
+    totals = Totals()
+    show = sys.stdout.isatty() and not as_json
+    failed: Outcome | None = None
+    for outcome in run_seeds(seeds, settings, processes=min(processes, len(seeds))):
+        totals.add(outcome)
+        if show:
+            print(f"{_CLEAR_LINE}seed {outcome.seed}: {_progress(totals, len(seeds))}", end="", flush=True)
+        if outcome.failure is not None:
+            failed = outcome
+            break
+    if show:
+        print(_CLEAR_LINE, end="", flush=True)
+    missing = [] if failed is not None else totals.never_struck(settings)
+    if as_json:
+        print_json(_as_json(totals, failed))
+    else:
+        _print_totals(totals)
+    if failed is not None:
+        _explain(failed, settings, show=show, as_json=as_json)
+    if missing:
+        raise CommandFailed(f"never happened in {totals.seeds} seeds: {', '.join(missing)}")
+
+
+def _progress(totals: "Totals", of: int) -> str:
+    return (
+        f"{totals.seeds} of {of} seeds, {totals.seconds:.0f} simulated s, {totals.faults.total()} faults, "
+        f"{totals.acknowledged} acknowledged batches"
+    )
+
+
+def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | None, as_json: bool) -> None:
+    from tidelog.sim.campaign import plan_of, run_seed
+
+    plan = plan_of(seed, settings)
+    if only is not None:
+        numbers = {part.strip() for part in only.split(",") if part.strip()}
+        known = {str(fault.number) for fault in plan}
+        if not numbers <= known:
+            raise bad_usage(f"--only: seed {seed} has the faults 0 to {len(plan) - 1}")
+        plan = [fault for fault in plan if str(fault.number) in numbers]
+    lines: list[str] = []
+    outcome = _quiet(lambda: run_seed(seed, settings, plan=plan, sink=lines.append))
+    if trace is not None:
+        try:
+            trace.write_text("".join(line + "\n" for line in lines))
+        except OSError as error:
+            raise CommandFailed(f"cannot write {trace}: {error.strerror or error}") from error
+    from tidelog.sim.runner import Totals
+
+    totals = Totals()
+    totals.add(outcome)
+    if as_json:
+        print_json(_as_json(totals, outcome))
+    else:
+        _print_totals(totals)
+        print(f"trace {outcome.digest} of {outcome.steps} steps")
+    if outcome.failure is not None:
+        if not as_json:
+            for line in outcome.failure.lines():
+                print(line)
+        raise CommandFailed(f"seed {seed}: {outcome.failure.invariant} is broken")
+
+
+def _explain(failed: "Outcome", settings: "Settings", *, show: bool, as_json: bool) -> None:
+    from tidelog.sim.runner import shrink
+
+    assert failed.failure is not None
+
+    def on_try(left: int) -> None:
+        if show:
+            print(f"{_CLEAR_LINE}seed {failed.seed} made smaller: {left} faults left", end="", flush=True)
+
+    plan, outcome = _quiet(lambda: shrink(failed, settings, on_try=on_try))
+    if show:
+        print(_CLEAR_LINE, end="", flush=True)
+    replay = f"tidelog sim --replay {failed.seed}{_options(settings)}"
+    if not as_json:
+        assert outcome.failure is not None
+        for line in outcome.failure.lines():
+            print(line)
+        print(f"faults left of {len(failed.plan)}:")
+        for fault in plan:
+            print(f"  {fault.number} at {fault.at_s:.3f} s: {fault.kind}")
+        print(f"replay: {replay}")
+        if len(plan) < len(failed.plan):
+            print(f"replay: {replay} --only {','.join(str(fault.number) for fault in plan)}")
+    raise CommandFailed(f"{failed.failure.invariant} is broken: {replay}")
+
+
+def _options(settings: "Settings") -> str:
+    minutes = "" if settings.seconds == _DEFAULT_MINUTES * 60 else f" --minutes {settings.seconds / 60:g}"
+    faults = ",".join(settings.profiles)
+    return minutes + ("" if faults == _DEFAULT_FAULTS else f" --faults {faults}")
+
+
+def _quiet(work: Callable[[], T]) -> T:
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    try:
+        return work()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _print_totals(totals: "Totals") -> None:
+    print_table(["FAULT", "TIMES"], [[kind, times] for kind, times in sorted(totals.faults.items())])
+    print()
+    rows = [
+        ["seeds", totals.seeds],
+        ["simulated seconds", round(totals.seconds)],
+        ["faults", totals.faults.total()],
+        ["elections", totals.elections],
+        ["of them unclean", totals.unclean],
+        ["ISR changes", totals.isr_changes],
+        ["truncations", totals.truncations],
+        ["acknowledged batches", totals.acknowledged],
+        ["records read", totals.read],
+    ]
+    print_table(["WHAT", "TIMES"], rows)
+
+
+def _as_json(totals: "Totals", outcome: "Outcome | None") -> dict[str, object]:
+    failure = None if outcome is None else outcome.failure
+    return {
+        "seeds": totals.seeds,
+        "seconds": totals.seconds,
+        "faults": dict(sorted(totals.faults.items())),
+        "elections": totals.elections,
+        "unclean_elections": totals.unclean,
+        "isr_changes": totals.isr_changes,
+        "truncations": totals.truncations,
+        "acknowledged_batches": totals.acknowledged,
+        "records_read": totals.read,
+        "failure": None
+        if failure is None or outcome is None
+        else {
+            "seed": outcome.seed,
+            "invariant": failure.invariant,
+            "statement": failure.statement,
+            "what": failure.what,
+            "replicas": failure.replicas,
+            "events": failure.events,
+        },
+    }

@@ -1,0 +1,112 @@
+"""Many seeds: in several processes, added up, and the first that breaks made smaller."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from tidelog.sim.campaign import Outcome, Settings, run_seed
+from tidelog.sim.faults.kinds import KINDS
+from tidelog.sim.faults.plan import ALL, PlannedFault
+
+ENOUGH_SEEDS: Final = 100
+"""In a run of so many every kind of fault must have struck at least once."""
+SHRINKING_RUNS: Final = 60
+_AHEAD: Final = 4
+
+
+@dataclass(slots=True)
+class Totals:
+    """What happened in a run of seeds."""
+
+    seeds: int = 0
+    seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    elections: int = 0
+    unclean: int = 0
+    isr_changes: int = 0
+    truncations: int = 0
+    acknowledged: int = 0
+    read: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        counts = outcome.counts
+        self.seeds += 1
+        self.seconds += outcome.seconds
+        self.faults.update({kind: counts[kind] for kind in KINDS if kind in counts})
+        self.elections += counts.get("leader", 0) + counts.get("unclean", 0)
+        self.unclean += counts.get("unclean", 0)
+        self.isr_changes += counts.get("isr", 0)
+        self.truncations += outcome.truncations
+        self.acknowledged += outcome.acknowledged
+        self.read += outcome.read
+
+    def never_struck(self, settings: Settings) -> list[str]:
+        """Kinds of faults that should have struck in so many seeds, and did not."""
+        if self.seeds < ENOUGH_SEEDS:
+            return []
+        chosen = [kind for kind in KINDS.values() if ALL in settings.profiles or kind.profile in settings.profiles]
+        return [kind.name for kind in chosen if not self.faults[kind.name]]
+
+
+def run_seeds(seeds: Iterable[int], settings: Settings, *, processes: int = 1) -> Iterator[Outcome]:
+    """The outcomes in the order of the seeds, each as soon as it and those before it are there."""
+    work = partial(run_quietly, settings=settings)
+    if processes <= 1:
+        yield from map(work, seeds)
+        return
+    # Fresh interpreters: nothing of this one may reach a run.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = iter(seeds)
+        under_way = [pool.submit(work, seed) for seed in islice(waiting, processes * _AHEAD)]
+        try:
+            while under_way:
+                yield under_way.pop(0).result()
+                under_way += [pool.submit(work, seed) for seed in islice(waiting, 1)]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def run_quietly(seed: int, settings: Settings) -> Outcome:
+    """What nodes log is for who runs them, not for who simulates them by the thousand."""
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    try:
+        return run_seed(seed, settings)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def shrink(
+    failed: Outcome,
+    settings: Settings,
+    *,
+    runs: int = SHRINKING_RUNS,
+    on_try: Callable[[int], None] = lambda left: None,
+) -> tuple[list[PlannedFault], Outcome]:
+    """A shorter plan after which the same invariant breaks, and its outcome: faults are left out, halves first."""
+    assert failed.failure is not None
+    best = failed
+    # What was to strike after it broke does not matter.
+    plan = [fault for fault in failed.plan if fault.at_s <= failed.seconds]
+    size = max(1, len(plan) // 2)
+    while size >= 1 and runs > 0:
+        start, smaller = 0, False
+        while start < len(plan) and runs > 0:
+            shorter = plan[:start] + plan[start + size :]
+            runs -= 1
+            on_try(len(plan))
+            outcome = run_seed(failed.seed, settings, plan=shorter)
+            if outcome.failure is not None and outcome.failure.invariant == failed.failure.invariant:
+                plan, best, smaller = shorter, outcome, True
+            else:
+                start += size
+        if size == 1 and not smaller:
+            break
+        size = max(1, size // 2) if not smaller or size > 1 else 1
+    return plan, best
