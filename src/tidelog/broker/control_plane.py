@@ -131,6 +131,7 @@ class ControlPlane:
             endpoints=self._own_endpoints(),
             bootstrap=tuple(_FIRST_BOOTSTRAP_ID - index for index in range(len(servers))),
             directory=directory,
+            may_vote=config.is_controller,
         )
 
     def _new_controller(self, ports: ControlPlanePorts) -> ControllerShell:

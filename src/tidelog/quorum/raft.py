@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from tidelog.quorum import (
@@ -34,7 +34,7 @@ from tidelog.quorum.member import Endpoints, Member
 from tidelog.quorum.metadata_log import LogBatch, MetadataLog, MetadataLogConfig
 from tidelog.quorum.outbox import Completed, Outbox, Parked, Send
 from tidelog.quorum.raft_config import RaftConfig
-from tidelog.quorum.recovery import load_election, load_voters
+from tidelog.quorum.recovery import load_election, load_voters, not_behind_its_log
 from tidelog.quorum.replication_messages import FetchAnswer, SnapshotAnswer, fetch_answer_of, snapshot_answer_of
 from tidelog.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
 from tidelog.quorum.snapshot_files import SnapshotId
@@ -56,6 +56,8 @@ from tidelog.wire.messages.vote import VoteRequest, VoteResponse
 from tidelog.wire.records.plain import Record, encode_batch
 
 AnyAnswer = Answer | FetchAnswer | SnapshotAnswer | UpdateAnswer
+
+MAX_EPOCH: Final = 2**31 - 1
 
 __all__ = ["Completed", "LoadedSnapshot", "Outbox", "Parked", "Raft", "RaftConfig", "Send"]
 
@@ -93,16 +95,21 @@ class Raft:
         endpoints: Endpoints = (),
         bootstrap: tuple[int, ...] = (),
         directory: LogDirectory | None = None,
+        may_vote: bool = True,
     ) -> "Raft":
         """What is on disk, checked. QuorumError, one line, if this node must not take part.
 
         The voters are those of the log; `static_voters` hold when it names none. `endpoints` are this node's own, by
-        listener; `bootstrap` names whom an observer asks that knows no voters.
+        listener; `bootstrap` names whom an observer asks that knows no voters. A node that is no controller may not
+        vote: it made no promise that a lost `quorum-state` could break.
         """
-        election = load_election(disk, metadata_dir)
+        election = load_election(disk, metadata_dir, may_vote=may_vote)
+        newest_epoch = election.epoch if may_vote else MAX_EPOCH
         log = MetadataLog.open(
-            disk, metadata_dir, log_config, newest_epoch=election.epoch, now_ms=now_ms, directory=directory, rng=rng
+            disk, metadata_dir, log_config, newest_epoch=newest_epoch, now_ms=now_ms, directory=directory, rng=rng
         )
+        if not may_vote:
+            election = not_behind_its_log(election, log)
         history = load_voters(log, static_voters, may_be_unknown=bool(bootstrap))
         member = Member(
             disk,

@@ -11,13 +11,19 @@ from tidelog.storage.ports import Disk
 from tidelog.storage.segment import LOG_SUFFIX
 
 
-def load_election(disk: Disk, metadata_dir: str) -> ElectionState:
+def load_election(disk: Disk, metadata_dir: str, *, may_vote: bool = True) -> ElectionState:
+    """What was stored. Who never votes has nothing to forget: without the file it starts from its log's epoch."""
     path = f"{partition_dir(metadata_dir)}/{QUORUM_STATE}"
     state = read_election_state(disk, path)
-    if state is None and _has_history(disk, partition_dir(metadata_dir)):
+    if state is None and may_vote and _has_history(disk, partition_dir(metadata_dir)):
         # It may have voted in the lost epoch; a second vote there could elect two leaders.
         raise QuorumError(f"{path} is missing beside a metadata log that has records: this voter may not vote again")
     return state or ElectionState(0)
+
+
+def not_behind_its_log(election: ElectionState, log: MetadataLog) -> ElectionState:
+    """The file of one that never votes may be lost or old; a voter's is durable before any record of its epoch."""
+    return election if election.epoch >= log.latest_epoch else ElectionState(log.latest_epoch)
 
 
 def refuse_forgotten_vote(disk: Disk, metadata_dir: str) -> None:
