@@ -22,6 +22,7 @@ from tidelog.wire.messages.incremental_alter_configs import (
 TOPIC_RESOURCE: Final = 2
 SET: Final = 0
 PREFERRED: Final = 0
+UNCLEAN: Final = 1
 
 
 def failover(field: Field, rng: random.Random) -> Applied | None:
@@ -85,14 +86,33 @@ def min_isr(field: Field, rng: random.Random) -> Applied | None:
         return None
 
     def change(value: int) -> None:
-        config = AlterableConfig(name="min.insync.replicas", config_operation=SET, value=str(value))
-        resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic.name, configs=[config])
-        field.ask(rng, IncrementalAlterConfigsRequest(resources=[resource]))
+        field.ask(rng, _set_config(topic.name, "min.insync.replicas", str(value)))
 
     change(now + 1)
     return Applied(
         what={"topic": topic.name, "min_isr": now + 1}, lasts_s=rng.uniform(1.0, 8.0), end=lambda: change(now)
     )
+
+
+def unclean_election(field: Field, rng: random.Random) -> Applied | None:
+    """An administrator wants a topic back at any price: whoever is there may lead, for a while."""
+    names = sorted({topic.name for topic, _, _ in field.partitions() if not topic.name.startswith("__")})
+    if not names:
+        return None
+    name = rng.choice(names)
+
+    def allow(value: str) -> None:
+        field.ask(rng, _set_config(name, "unclean.leader.election.enable", value))
+
+    allow("true")
+    field.ask(rng, ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=None, timeout_ms=5000))
+    return Applied(what={"topic": name}, lasts_s=rng.uniform(0.5, 8.0), end=lambda: allow("false"))
+
+
+def _set_config(topic: str, key: str, value: str) -> IncrementalAlterConfigsRequest:
+    config = AlterableConfig(name=key, config_operation=SET, value=value)
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
 def reassign(field: Field, rng: random.Random) -> Applied | None:
@@ -131,5 +151,6 @@ KINDS: Final = (
     FaultKind(name="late_metadata", profile="control", strike=late_metadata),
     FaultKind(name="elect_preferred", profile="control", strike=elect_preferred),
     FaultKind(name="min_isr", profile="control", strike=min_isr, weight=0.5),
+    FaultKind(name="unclean_election", profile="control", strike=unclean_election, weight=0.2),
     FaultKind(name="reassign", profile="control", strike=reassign, weight=0.7),
 )

@@ -1,0 +1,87 @@
+"""Many seeds, added up; and a failing one made smaller."""
+
+import pytest
+
+from tidelog.sim import runner
+from tidelog.sim.campaign import Outcome, Settings
+from tidelog.sim.checks.failure import Failure
+from tidelog.sim.faults.kinds import KINDS
+from tidelog.sim.faults.plan import PlannedFault
+
+SETTINGS = Settings(profiles=("time",))
+PLAN = [PlannedFault(number=number, at_s=float(number), kind="clock_jump") for number in range(12)]
+
+
+def _outcome(seed: int, plan: list[PlannedFault], failure: Failure | None = None, **counts: int) -> Outcome:
+    return Outcome(
+        seed=seed,
+        digest="",
+        seconds=30.0,
+        steps=1,
+        counts=dict(counts),
+        faults=len(plan),
+        acknowledged=5,
+        forgotten=0,
+        read=7,
+        commits=1,
+        truncations=2,
+        unhandled=[],
+        plan=plan,
+        failure=failure,
+    )
+
+
+def test_totals_count_faults_by_kind_and_what_they_led_to() -> None:
+    totals = runner.Totals()
+    totals.add(_outcome(1, PLAN, clock_jump=3, leader=4, unclean=1, isr=6))
+    totals.add(_outcome(2, PLAN, clock_jump=1, clock_skew=2, leader=1))
+    assert totals.faults == {"clock_jump": 4, "clock_skew": 2}
+    assert (totals.elections, totals.unclean, totals.isr_changes, totals.truncations) == (6, 1, 6, 4)
+    assert (totals.acknowledged, totals.read, totals.seeds) == (10, 14, 2)
+
+
+def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
+    totals = runner.Totals()
+    for seed in range(99):
+        totals.add(_outcome(seed, PLAN, clock_jump=1, clock_skew=1))
+    assert totals.never_struck(SETTINGS) == []
+    totals.add(_outcome(99, PLAN))
+    assert totals.never_struck(SETTINGS) == ["clock_drift"]
+    assert set(totals.never_struck(Settings())) == set(KINDS) - {"clock_jump", "clock_skew"}
+
+
+def test_a_failing_plan_is_reduced_to_the_faults_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = {3, 8}
+
+    def run_seed(seed: int, settings: Settings, *, plan: list[PlannedFault]) -> Outcome:
+        breaks = needed <= {fault.number for fault in plan}
+        return _outcome(seed, plan, Failure(invariant="LogMatching", what="") if breaks else None)
+
+    monkeypatch.setattr(runner, "run_seed", run_seed)
+    failed = _outcome(7, PLAN, Failure(invariant="LogMatching", what=""))
+    plan, outcome = runner.shrink(failed, SETTINGS)
+    assert {fault.number for fault in plan} == needed
+    assert outcome.failure is not None
+
+
+def test_another_invariant_is_another_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_seed(seed: int, settings: Settings, *, plan: list[PlannedFault]) -> Outcome:
+        return _outcome(seed, plan, Failure(invariant="Liveness", what=""))
+
+    monkeypatch.setattr(runner, "run_seed", run_seed)
+    plan, _ = runner.shrink(_outcome(7, PLAN, Failure(invariant="LogMatching", what="")), SETTINGS)
+    assert plan == PLAN
+
+
+def test_faults_planned_for_after_the_failure_are_left_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def run_seed(seed: int, settings: Settings, *, plan: list[PlannedFault]) -> Outcome:
+        tried.append(len(plan))
+        return _outcome(seed, plan)
+
+    monkeypatch.setattr(runner, "run_seed", run_seed)
+    late = [*PLAN, PlannedFault(number=99, at_s=31.0, kind="clock_skew")]
+    plan, _ = runner.shrink(_outcome(7, late, Failure(invariant="LogMatching", what="")), SETTINGS, runs=5)
+    assert plan == PLAN
+    assert len(tried) == 5
