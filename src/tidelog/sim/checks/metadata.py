@@ -1,9 +1,10 @@
 """Invariants of committed metadata (9, 10, 11, 15)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidelog.controller import invariants
+from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
 from tidelog.core.config.node import NodeConfig
 from tidelog.metadata.image import ClusterImage, LeaderRecoveryState, PartitionRegistration, TopicImage
@@ -41,6 +42,29 @@ def is_unclean(before: PartitionRegistration, after: PartitionRegistration) -> b
     return recovering or after.leader not in (*before.isr, *before.elr)
 
 
+class Rules:
+    """The settings in force for a topic, as the controller sees them. Resolved once for each image."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._static = config
+        self._dynamic: Mapping[str, str] = {}
+        self._config = config
+        self._image: ClusterImage | None = None
+        self._of: Callable[[TopicImage], PartitionRules] | None = None
+
+    def config(self, image: ClusterImage) -> NodeConfig:
+        dynamic = image.broker_configs(None)
+        if dynamic != self._dynamic:
+            self._dynamic = dynamic
+            self._config, _ = self._static.with_dynamic(cluster=dynamic, broker={})
+        return self._config
+
+    def __call__(self, image: ClusterImage, topic: TopicImage) -> PartitionRules:
+        if self._of is None or image is not self._image:
+            self._image, self._of = image, rules_for(image, self.config(image))
+        return self._of(topic)
+
+
 class Metadata(Invariant):
     """Leader = -1 or leader in ISR; ISR and ELR within AR and disjoint; nobody fenced in the ISR; |ISR| >= effective
     min ISR means an empty ELR.
@@ -48,13 +72,12 @@ class Metadata(Invariant):
 
     number = 9
 
-    def __init__(self, config: NodeConfig) -> None:
-        self._config = config
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
 
     def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
-        config, _ = self._config.with_dynamic(cluster=after.broker_configs(None), broker={})
         try:
-            invariants.check_invariants(after, config)
+            invariants.check_invariants(after, self._rules.config(after))
         except invariants.InvariantBroken as error:
             raise self.broken(str(error)) from error
 
@@ -117,8 +140,8 @@ class Reassignment(Invariant):
 
     number = 15
 
-    def __init__(self, config: NodeConfig) -> None:
-        self._config = config
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
 
     def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
         for change in changed(before, after):
@@ -128,7 +151,6 @@ class Reassignment(Invariant):
             joined = set(now.isr) - set(was.isr)
             if joined - {*was.replicas}:
                 raise self.broken(f"the assignment put {sorted(joined)} into the ISR: {change}")
-            config, _ = self._config.with_dynamic(cluster=after.broker_configs(None), broker={})
-            needed = rules_for(after, config)(change.topic).effective_min_isr(now.replicas)
+            needed = self._rules(after, change.topic).effective_min_isr(now.replicas)
             if len(was.isr) >= needed > len(now.isr):
                 raise self.broken(f"the ISR fell below {needed}: {change}")

@@ -12,11 +12,9 @@ from typing import Final
 from uuid import UUID
 
 from tidelog.broker.node import Node
-from tidelog.controller.elections import PartitionRules
-from tidelog.controller.partition_rules import rules_for
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicIdPartition, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, TopicImage
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage
 from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.replication.roles import Leader, Offline
 from tidelog.sim.checks.clients import ConsistentRead, GroupCommits
@@ -25,7 +23,15 @@ from tidelog.sim.checks.invariant import Invariant, InvariantBroken
 from tidelog.sim.checks.leaders import Epochs, HighWatermark, QuorumSuperset
 from tidelog.sim.checks.logs import Idempotence, Offsets
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
-from tidelog.sim.checks.metadata import Metadata, MetadataEpochs, Reassignment, UncleanExclusion, changed, is_unclean
+from tidelog.sim.checks.metadata import (
+    Metadata,
+    MetadataEpochs,
+    Reassignment,
+    Rules,
+    UncleanExclusion,
+    changed,
+    is_unclean,
+)
 from tidelog.sim.checks.mirror import LogMirror
 from tidelog.sim.checks.quorum import Member, Quorum
 from tidelog.sim.checks.replicas import (
@@ -50,7 +56,7 @@ class Watch:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self.on_unclean: Callable[[TopicPartition], None] = lambda partition: None
-        self._config = next(node.config for node in cluster.nodes.values())
+        self._rules = Rules(next(node.config for node in cluster.nodes.values()))
         self.image: ClusterImage = EMPTY_IMAGE
         self.failure: asyncio.Future[InvariantBroken] = cluster.loop.create_future()
         self.where: PartitionLook | None = None
@@ -70,10 +76,10 @@ class Watch:
             Idempotence(),
         )
         self._metadata_invariants: Sequence[Invariant] = (
-            Metadata(self._config),
+            Metadata(self._rules),
             MetadataEpochs(),
             UncleanExclusion(lambda node_id: node_id in self._ended_unclean),
-            Reassignment(self._config),
+            Reassignment(self._rules),
         )
         self._histories: dict[TopicIdPartition, PartitionHistory] = {}
         self._replicas: dict[TopicPartition, dict[int, ReplicaLook]] = {}
@@ -85,7 +91,6 @@ class Watch:
         """Nodes whose logs and registration have to be looked for again."""
         self._found: dict[int, tuple[object, object, object]] = {}
         self._flush_due = False
-        self._rules_of = (EMPTY_IMAGE, rules_for(EMPTY_IMAGE, self._config))
         self._disks = {node_id: _disk_of(node) for node_id, node in cluster.nodes.items()}
         for node_id, node in cluster.nodes.items():
             node.machine.disk.on_write = self._writer(node_id)
@@ -297,21 +302,13 @@ class Watch:
             history=history,
             image=self.image,
             registration=registration,
-            effective_min_isr=self._rules()(topic).effective_min_isr(registration.replicas),
+            effective_min_isr=self._rules(self.image, topic).effective_min_isr(registration.replicas),
             replicas=[
                 replica
                 for replica in self._replicas.get(partition, {}).values()
                 if replica.log.topic_id in (None, topic.topic_id)
             ],
         )
-
-    def _rules(self) -> Callable[[TopicImage], PartitionRules]:
-        image, rules = self._rules_of
-        if image is not self.image:
-            config, _ = self._config.with_dynamic(cluster=self.image.broker_configs(None), broker={})
-            rules = rules_for(self.image, config)
-            self._rules_of = (self.image, rules)
-        return rules
 
     def _find_logs(self, node_id: int) -> None:
         """Which logs the node has now, and in which process."""
