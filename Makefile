@@ -8,7 +8,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check interop soak bench clean
+.PHONY: help setup demo test check interop soak mutants bench clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ interop: $(STAMP) ## what needs more: Kafka's own tools, kcat
 
 soak: $(STAMP) ## the long runs, at full length
 	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --dist loadgroup --timeout 3600
+
+mutants: $(STAMP) ## old bugs brought back, and how soon an invariant notices each
+	$(BIN)/python tools/mutants.py --clean 100
 
 bench: $(STAMP) ## medians of interleaved runs, a table and a plot
 	$(BIN)/python -m benchmarks

@@ -52,6 +52,9 @@ def sim(
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="[default: one for each core]")
     ] = None,
+    shrinking: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Look for fewer faults with which a failing seed still fails.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Run clusters under simulated faults and check every invariant after every step.
@@ -73,7 +76,7 @@ def sim(
     if replay is not None:
         _replay(replay, settings, only, trace, as_json)
     else:
-        _campaign(_range(seeds), settings, processes or os.cpu_count() or 1, as_json)
+        _campaign(_range(seeds), settings, processes or os.cpu_count() or 1, shrinking=shrinking, as_json=as_json)
 
 
 def _range(text: str) -> range:
@@ -86,7 +89,7 @@ def _range(text: str) -> range:
     return found
 
 
-def _campaign(seeds: range, settings: "Settings", processes: int, as_json: bool) -> None:
+def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: bool, as_json: bool) -> None:
     from tidelog.sim.runner import Totals, run_seeds
 
     totals = Totals()
@@ -107,7 +110,7 @@ def _campaign(seeds: range, settings: "Settings", processes: int, as_json: bool)
     else:
         _print_totals(totals)
     if failed is not None:
-        _explain(failed, settings, show=show, as_json=as_json)
+        _explain(failed, settings, shrinking=shrinking, show=show, as_json=as_json)
     if missing:
         raise CommandFailed(f"never happened in {totals.seeds} seeds: {', '.join(missing)}")
 
@@ -152,7 +155,7 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
         raise CommandFailed(f"seed {seed}: {outcome.failure.invariant} is broken")
 
 
-def _explain(failed: "Outcome", settings: "Settings", *, show: bool, as_json: bool) -> None:
+def _explain(failed: "Outcome", settings: "Settings", *, shrinking: bool, show: bool, as_json: bool) -> None:
     from tidelog.sim.runner import shrink
 
     assert failed.failure is not None
@@ -161,7 +164,9 @@ def _explain(failed: "Outcome", settings: "Settings", *, show: bool, as_json: bo
         if show:
             print(f"{_CLEAR_LINE}seed {failed.seed} made smaller: {left} faults left", end="", flush=True)
 
-    plan, outcome = _quiet(lambda: shrink(failed, settings, on_try=on_try))
+    plan, outcome = failed.plan, failed
+    if shrinking:
+        plan, outcome = _quiet(lambda: shrink(failed, settings, on_try=on_try))
     if show:
         print(_CLEAR_LINE, end="", flush=True)
     replay = f"tidelog sim --replay {failed.seed}{_options(settings)}"
