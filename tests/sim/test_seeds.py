@@ -1,15 +1,15 @@
-"""A hundred seeds under all faults: every invariant holds after every step, and every kind of fault struck."""
+"""Seeds under all faults: every invariant holds after every step; over many of them every kind of fault struck."""
 
 from pathlib import Path
 
 import pytest
-from tests.soak import rounds
+from tests.soak import full_length, rounds
 
 from tidelog.sim.campaign import Settings
 from tidelog.sim.runner import Totals, run_quietly, run_seeds
 
-CHUNKS = rounds(10, 100)
-SEEDS_OF_A_CHUNK = rounds(10, 50)
+CHUNKS = rounds(4, 100)
+SEEDS_OF_A_CHUNK = rounds(3, 50)
 SETTINGS = Settings()
 REGRESSIONS = Path(__file__).parent / "regressions" / "seeds.txt"
 
@@ -33,8 +33,10 @@ def test_no_invariant_breaks(chunk: int, totals: Totals) -> None:
 
 @pytest.mark.soak
 def test_every_kind_of_fault_struck(totals: Totals) -> None:
-    if totals.seeds < CHUNKS * SEEDS_OF_A_CHUNK:
-        pytest.skip("not all seeds were run")
+    if not full_length():
+        # A dozen seeds cannot have them all.
+        assert totals.faults.total() > 0
+        return
     assert totals.never_struck(SETTINGS) == []
     assert totals.seconds >= 30 * totals.seeds
     assert totals.faults.total() >= 10 * totals.seeds
