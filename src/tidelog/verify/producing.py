@@ -14,7 +14,7 @@ _BURST: Final = 500
 _IDLE_POLL_S: Final = 0.005
 _BUSY_POLL_S: Final = 0.05
 _FLUSH_STEP_S: Final = 0.5
-_FATAL_POLLS: Final = 20
+_FATAL_POLLS: Final = 10
 _PROBE_EVERY_S: Final = 0.5
 
 
@@ -107,11 +107,12 @@ class Sender(Worker):
     def _reopen(self) -> None:
         """After a fatal error librdkafka fails all it holds and takes no more; a new handle is a new producer id."""
         for _ in range(_FATAL_POLLS):
-            if not self._in_flight:
-                break
-            # The reports of what it held come from the old handle.
+            # The reports of what it held come from the old handle, less those that met the exception on their way.
             with self.fatal:
-                self._producer.poll(_FLUSH_STEP_S)
+                self._producer.poll(_BUSY_POLL_S)
+        for sends in self._sends.values():
+            sends.give_up(self._now_ms())
+        self._in_flight = 0
         self._producer = self._make()
 
     def _delivered(self, error: Any, message: Any) -> None:

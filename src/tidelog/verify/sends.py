@@ -44,6 +44,11 @@ class Sends:
         self.outcomes[sequence] = REFUSED if refused else UNKNOWN
         self.times_ms[sequence] = now_ms
 
+    def give_up(self, now_ms: int) -> None:
+        """Nobody will tell any more what became of those that have no answer yet."""
+        while PENDING in self.outcomes:
+            self.failed(self.outcomes.index(PENDING), now_ms, refused=False)
+
     def count(self, outcome: int) -> int:
         return self.outcomes.count(outcome)
 
