@@ -77,7 +77,8 @@ def test_what_one_replica_loses_is_found() -> None:
 
     async def lossy_run(bootstrap: str, data: Path) -> Result:
         plan = RunPlan(
-            workload=Workload(bootstrap=bootstrap, topic="orders", partitions=2),
+            # Sequences with a gap are the end of an idempotent producer; this one goes on over the lost offsets.
+            workload=Workload(bootstrap=bootstrap, topic="orders", partitions=2, idempotent=False),
             seconds=60,
             faults=FaultPlan(kinds=("kill-leader",), rounds=1, hold_s=(0, 0)),
         )
