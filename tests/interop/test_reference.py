@@ -12,6 +12,7 @@ from tests.interop.apache_kafka import DEFAULTS, ApacheKafka
 OF_THE_PLACE = {
     "advertised.listeners",
     "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",
     "inter.broker.listener.name",
     "listener.security.protocol.map",
