@@ -63,6 +63,10 @@ class IsrControl:
                     return Outcome()
                 recovering = answer.leader_recovery_state == LeaderRecoveryState.RECOVERING
                 isr = frozenset(BrokerId(member) for member in answer.isr)
+                if pending.isr - isr:
+                    # Whoever leaves may stay eligible by a minimum that was raised before, and that this broker has not
+                    # replayed yet: it is counted until the metadata itself says that it left.
+                    return Outcome()
                 self.commit(leader, Committed(isr=isr, recovering=recovering), answer.partition_epoch)
             case Verdict.TAKE_BACK:
                 self._refused(leader, pending, answer.error_code, "the committed one holds")

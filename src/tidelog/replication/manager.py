@@ -94,6 +94,8 @@ class ReplicaManager:
         for topic_partition, topic_id in changes.deletes:
             self._remove(topic_partition, topic_id)
             yield
+        # First: a smaller ISR must not be counted by a minimum from before it.
+        self._reconfigure_changed(delta, now_s)
         configs: dict[str, TopicConfig] = {}
         for change in (*changes.leaders, *changes.followers):
             topic = change.topic_partition.topic
@@ -108,7 +110,6 @@ class ReplicaManager:
             if partition is not None:
                 self._take_role(partition, change.after, now_s)
             yield
-        self._reconfigure_changed(delta, now_s)
         if delta.brokers:
             self._look_again(delta.brokers, now_s)
 
