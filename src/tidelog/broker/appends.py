@@ -4,7 +4,7 @@ import asyncio
 from typing import NamedTuple
 
 from tidelog.broker.broker import Broker
-from tidelog.core.ids import LeaderEpoch, TopicPartition
+from tidelog.core.ids import LeaderEpoch, TopicIdPartition, TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.storage.log_types import AppendInfo
 from tidelog.storage.validation import AppendOrigin
@@ -35,15 +35,24 @@ def append_as_leader(
     if log.high_watermark != before:
         wake(broker, partition.topic_partition)
     elif not info.duplicate:
-        broker.fetch_purgatory.check(ReplicaFetch(partition.topic_partition))
+        wake_followers(broker, partition.topic_partition)
     return info
 
 
 def wake(broker: Broker, *topic_partitions: TopicPartition) -> None:
     """The high watermark or the leadership of partitions moved: everybody who waits for one looks again, once."""
     broker.produce_purgatory.check_all(topic_partitions)
-    broker.fetch_purgatory.check_all(ReplicaFetch(each) for each in topic_partitions)
+    wake_followers(broker, *topic_partitions)
     broker.fetch_purgatory.check_all(topic_partitions)
+
+
+def wake_followers(broker: Broker, *topic_partitions: TopicPartition) -> None:
+    """There is something that only followers are told: a record that is not committed yet, a new start of the log."""
+    partitions = [each for each in map(broker.replicas.get, topic_partitions) if each is not None]
+    stirred = broker.fetch_sessions.stir(
+        TopicIdPartition(each.topic_id, each.topic_partition.partition) for each in partitions
+    )
+    broker.fetch_purgatory.check_all([*map(ReplicaFetch, topic_partitions), *stirred])
 
 
 class WakeSoon:

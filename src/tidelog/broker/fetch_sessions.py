@@ -2,16 +2,20 @@
 
 Bounded in number (`max.incremental.fetch.session.cache.slots`). When full, the session that was used longest ago
 makes room if it has been idle for a while; else the newcomer simply gets no session and names everything each time.
+
+A follower's session holds thousands of partitions of which few move. Those with nothing to tell are *settled*: they are
+not looked at again until something happens to them (`stir`), until they are asked for anew, or until `LOOK_AT_ALL_S` is
+over. So whoever forgets to stir a partition delays an answer by that long, and does no more harm.
 """
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.core.ids import ZERO_UUID
+from tidelog.core.ids import ZERO_UUID, TopicIdPartition
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -20,6 +24,8 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICT_AFTER_S: Final = 120.0
 MAX_EPOCH: Final = 2**31 - 1
+# Not longer than a follower waits by default: each fetch of an idle one tells of every partition where it stands (F2).
+LOOK_AT_ALL_S: Final = 0.4
 
 
 SessionKey = tuple[UUID | str, int]
@@ -57,22 +63,48 @@ class WantedPartition:
         return changed
 
 
+class SessionFetch(NamedTuple):
+    """Under what a follower's fetch with a session waits: one key for all its partitions."""
+
+    session_id: int
+
+
 @dataclass(slots=True)
 class FetchSession:
-    """Invariant: `epoch` is the one the next request must carry."""
+    """Invariants: `epoch` is the one the next request must carry; `unsettled` is a part of `wanted`."""
 
     session_id: int
     epoch: int
     used_at: float
     uses_topic_ids: bool
-    # in the order in which they are served
+    of_replica: bool = False
+    # both in the order in which they are served
     wanted: "OrderedDict[SessionKey, WantedPartition]" = field(default_factory=OrderedDict)
+    unsettled: "OrderedDict[SessionKey, WantedPartition]" = field(default_factory=OrderedDict)
+    looked_at_all_s: float = 0.0
 
     def move_back(self, item: WantedPartition) -> None:
         """It got bytes: next time the others come first, or those behind the response's limit would never come."""
         key = _key(item)
         if key in self.wanted:
             self.wanted.move_to_end(key)
+        if key in self.unsettled:
+            self.unsettled.move_to_end(key)
+
+    def settle(self, item: WantedPartition, *, settled: bool) -> None:
+        """What a look has found: nothing to tell until it is stirred, or something."""
+        key = _key(item)
+        if settled:
+            self.unsettled.pop(key, None)
+        elif key in self.wanted:
+            self.unsettled[key] = item
+
+    def to_look_at(self, now: float) -> list[WantedPartition]:
+        """By a new request: everything that may have something to tell."""
+        if self.of_replica and now - self.looked_at_all_s < LOOK_AT_ALL_S:
+            return list(self.unsettled.values())
+        self.looked_at_all_s = now
+        return list(self.wanted.values())
 
 
 class FetchSessions:
@@ -83,6 +115,7 @@ class FetchSessions:
         self._rng = rng
         # oldest use first
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._of_replicas: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -93,11 +126,11 @@ class FetchSessions:
         """The session of a request (None: sessionless) and the partitions to read. ApiError if it has none."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != INVALID_SESSION:
-                self._sessions.pop(request.session_id, None)
+                self.close(request.session_id)
             wanted = list(_wanted(request, name_of))
             if request.session_epoch == FINAL_EPOCH or not wanted:
                 return None, wanted
-            return self._open(wanted, uses_topic_ids, now), wanted
+            return self._open(wanted, uses_topic_ids, replica_of(request) >= 0, now), wanted
         session = self._sessions.get(request.session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {request.session_id}")
@@ -114,42 +147,72 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.used_at = now
         self._sessions.move_to_end(session.session_id)
-        return session, list(session.wanted.values())
+        return session, session.to_look_at(now)
 
-    def _open(self, wanted: list[WantedPartition], uses_topic_ids: bool, now: float) -> FetchSession | None:
+    def stir(self, partitions: Iterable[TopicIdPartition]) -> list[Hashable]:
+        """Something happened to these: the keys under which fetches may wait for one of them."""
+        stirred: list[Hashable] = []
+        if not self._of_replicas:
+            return stirred
+        keys = [(partition.topic_id, partition.partition) for partition in partitions]
+        for session in self._of_replicas.values():
+            wanted, unsettled = session.wanted, session.unsettled
+            concerned = False
+            for key in keys:
+                item = wanted.get(key)
+                if item is not None:
+                    concerned = True
+                    unsettled.setdefault(key, item)
+            if concerned:
+                stirred.append(SessionFetch(session.session_id))
+        return stirred
+
+    def _open(
+        self, wanted: list[WantedPartition], uses_topic_ids: bool, of_replica: bool, now: float
+    ) -> FetchSession | None:
         if self._slots <= 0:
             return None
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()))
             if now - oldest.used_at < EVICT_AFTER_S:
                 return None
-            del self._sessions[oldest.session_id]
+            self.close(oldest.session_id)
         session_id = self._rng.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._rng.randrange(1, 2**31)
-        session = FetchSession(session_id, 1, now, uses_topic_ids)
+        session = FetchSession(session_id, 1, now, uses_topic_ids, of_replica, looked_at_all_s=now)
         for item in wanted:
             session.wanted[_key(item)] = item
+        session.unsettled.update(session.wanted)
         self._sessions[session_id] = session
+        if of_replica:
+            self._of_replicas[session_id] = session
         return session
 
     def _update(self, session: FetchSession, request: FetchRequest, name_of: NameOf) -> None:
         for item in _wanted(request, name_of):
-            known = session.wanted.get(_key(item))
-            if known is None:
-                session.wanted[_key(item)] = item
-            else:
-                known.ask = item.ask
-        for known in session.wanted.values():
+            key = _key(item)
+            known = session.wanted.setdefault(key, item)
+            known.ask = item.ask
+            session.unsettled.setdefault(key, known)
+        for known in session.unsettled.values():
             if not known.topic:
                 # Asked for by an id that meant nothing yet: the topic may have become known here meanwhile.
                 known.topic = name_of(known.topic_id)
         for forgotten in request.forgotten_topics_data:
             for number in forgotten.partitions:
-                session.wanted.pop(_session_key(forgotten.topic_id, forgotten.topic, number), None)
+                key = _session_key(forgotten.topic_id, forgotten.topic, number)
+                session.wanted.pop(key, None)
+                session.unsettled.pop(key, None)
 
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
+        self._of_replicas.pop(session_id, None)
+
+
+def replica_of(request: FetchRequest) -> int:
+    """The follower that fetches, -1 for a consumer: from v15 on the replica stands with its broker epoch."""
+    return request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
 
 
 def _wanted(request: FetchRequest, name_of: NameOf) -> list[WantedPartition]:

@@ -33,6 +33,9 @@ LANE: Final = "replication"
 # A leader may hold a fetch for `replica.fetch.wait.max.ms`, and what is assigned meanwhile would wait for that, and
 # with it every acks=all write. After this long the held fetch is given up, and its connection.
 HURRY_S: Final = 0.02
+# The fetch that follows names every partition. While thousands are assigned one slice after the other, that must not be
+# most of the work: after this long for each of them.
+HURRY_A_PARTITION_S: Final = 0.0002
 # A due time that has just passed must not spin the loop.
 MIN_SLEEP_S: Final = 0.001
 
@@ -195,7 +198,8 @@ class _FromLeader:
         self._awake.set()
         held = self.fetcher.in_flight
         if isinstance(held, FetchRequest) and self._hurrying is None:
-            self._hurrying = self._loop.call_later(HURRY_S, self._give_up, held)
+            delay_s = max(HURRY_S, HURRY_A_PARTITION_S * len(self.fetcher))
+            self._hurrying = self._loop.call_later(delay_s, self._give_up, held)
 
     def _give_up(self, held: Request) -> None:
         self._hurrying = None

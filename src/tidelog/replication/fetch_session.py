@@ -4,7 +4,7 @@ A session begins with epoch 0 and every partition. From then on a request carrie
 is no longer wanted. Whatever goes wrong, the next request begins a new session and names everything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -33,24 +33,39 @@ class IncrementalFetches:
         """What the request under way asks of a partition, if it is one of the session's."""
         return self._asked.get(key)
 
-    def fill(self, request: FetchRequest, wanted: Mapping[TopicIdPartition, FetchPartition]) -> None:
-        """Names in the request what the leader does not know yet; a full one names all that is wanted, in its order."""
+    def is_empty_after(
+        self, wanted: Mapping[TopicIdPartition, FetchPartition], gone: Collection[TopicIdPartition]
+    ) -> bool:
+        """Whether a request that is filled with these would leave nothing to fetch."""
+        return not wanted and (not self.is_incremental or self._asked.keys() <= set(gone))
+
+    def fill(
+        self,
+        request: FetchRequest,
+        wanted: Mapping[TopicIdPartition, FetchPartition],
+        gone: Collection[TopicIdPartition] = (),
+    ) -> None:
+        """Names in the request what the leader does not know yet: of what is `wanted` that which changed, and what is
+        `gone`. Of partitions in neither it knows enough. A full request names what is wanted, in its order, all of it.
+        """
         request.session_id, request.session_epoch = self._session_id, self._epoch
-        changed = {key: ask for key, ask in wanted.items() if not self.is_incremental or self._asked.get(key) != ask}
+        if not self.is_incremental:
+            self._asked.clear()
         topics: dict[UUID, FetchTopic] = {}
-        for key, ask in changed.items():
-            topics.setdefault(key.topic_id, FetchTopic(topic_id=key.topic_id)).partitions.append(ask)
+        for key, ask in wanted.items():
+            if self._asked.get(key) != ask:
+                topics.setdefault(key.topic_id, FetchTopic(topic_id=key.topic_id)).partitions.append(ask)
+                self._asked[key] = ask
         request.topics = list(topics.values())
-        if self.is_incremental:
-            forgotten: dict[UUID, ForgottenTopic] = {}
-            for key in self._asked.keys() - wanted.keys():
+        forgotten: dict[UUID, ForgottenTopic] = {}
+        for key in gone:
+            if self._asked.pop(key, None) is not None:
                 forgotten.setdefault(key.topic_id, ForgottenTopic(topic_id=key.topic_id)).partitions.append(
                     key.partition
                 )
-            for topic in forgotten.values():
-                topic.partitions.sort()
-            request.forgotten_topics_data = sorted(forgotten.values(), key=lambda topic: topic.topic_id)
-        self._asked = dict(wanted)
+        for topic in forgotten.values():
+            topic.partitions.sort()
+        request.forgotten_topics_data = sorted(forgotten.values(), key=lambda topic: topic.topic_id)
 
     def accept(self, response: FetchResponse) -> str | None:
         """Goes on with the session, or not: then what is wrong with the response, and nothing of it may be used."""

@@ -7,6 +7,9 @@ without checking offset and epoch").
 
 A partition is either fetched, or waits (after an error, or throttled), or asks for the leader's offsets because its own
 was out of range (F6: `fetcher_offsets`).
+
+Thousands may be followed of which few move, so a request is made from those that are *stirred*: newly assigned,
+answered, waiting or not caught up. All are walked every `WALK_S`, for what changes from elsewhere: retention, a config.
 """
 
 from dataclasses import dataclass, field
@@ -29,6 +32,9 @@ from tidelog.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsRe
 # Doubled by each failure in a row, up to `replica.fetch.backoff.ms`: a leader that has not heard of its election yet
 # will within milliseconds, and until it is asked again nothing is acknowledged.
 FIRST_BACKOFF_S: Final = 0.02
+
+# Shorter than a leader holds a fetch by default: with little to do, every request looks at everything.
+WALK_S: Final = 0.4
 
 Request = FetchRequest | ListOffsetsRequest
 
@@ -74,6 +80,11 @@ class Fetcher:
     failures: int = 0
     # In the order in which they are asked for: who got bytes goes to the end, or the others would never come.
     _followed: dict[TopicPartition, Followed] = field(default_factory=dict)
+    _by_id: dict[TopicIdPartition, Followed] = field(default_factory=dict)
+    _stirred: dict[TopicPartition, Followed] = field(default_factory=dict)
+    # Not followed any more, and the leader may not know.
+    _gone: dict[TopicIdPartition, None] = field(default_factory=dict)
+    _walked_at_s: float = float("-inf")
     _session: IncrementalFetches = field(default_factory=IncrementalFetches)
 
     # --- which partitions ---
@@ -87,17 +98,25 @@ class Fetcher:
     def assign(self, partition: Partition, leader_epoch: LeaderEpoch, now_ms: int) -> list[Event]:
         """Follows the partition in this epoch, also if it was followed in another one before."""
         followed = Followed(partition, leader_epoch)
+        # Also of the topic that had this name before.
+        self.remove(partition.topic_partition)
         try:
             event = following.begin(partition, now_ms)
         except DiskError:
             # Its directory is offline now, and whoever watches that has been told: there is nothing to follow with.
-            self.remove(partition.topic_partition)
             return []
         self._followed[partition.topic_partition] = followed
+        self._by_id[followed.key] = followed
+        self._stirred[partition.topic_partition] = followed
+        self._gone.pop(followed.key, None)
         return [] if event is None else [event]
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        self._followed.pop(topic_partition, None)
+        followed = self._followed.pop(topic_partition, None)
+        if followed is not None:
+            del self._by_id[followed.key]
+            self._stirred.pop(topic_partition, None)
+            self._gone[followed.key] = None
 
     def max_lag(self) -> int:
         """The largest number of committed records that a partition lacks, as of its last answer."""
@@ -110,12 +129,14 @@ class Fetcher:
         assert self.in_flight is None, self.in_flight
         if now_s < self.ready_at_s:
             return None
-        for topic_partition in [tp for tp, followed in self._followed.items() if not followed.is_current()]:
+        if not self._session.is_incremental or now_s - self._walked_at_s >= WALK_S:
+            self._walked_at_s = now_s
+            self._stirred = dict(self._followed)
+        for topic_partition in [tp for tp, followed in self._stirred.items() if not followed.is_current()]:
             # Its role has changed or its log is gone, and the assignment will say so.
-            del self._followed[topic_partition]
-        ready = [followed for followed in self._followed.values() if followed.ready_at_s <= now_s]
-        asking = [followed for followed in ready if followed.asks_for is not None]
-        request = fetcher_offsets.build_request(asking, self.local_id) if asking else self._build_fetch(ready, now_s)
+            self.remove(topic_partition)
+        asking = [each for each in self._stirred.values() if each.asks_for is not None and each.ready_at_s <= now_s]
+        request = fetcher_offsets.build_request(asking, self.local_id) if asking else self._build_fetch(now_s)
         self.in_flight = request
         return request
 
@@ -137,22 +158,29 @@ class Fetcher:
         named = partition.config.follower_replication_throttled_replicas
         return bool(named) and self.throttle.covers(named, partition.topic_partition.partition)
 
-    def _build_fetch(self, ready: list[Followed], now_s: float) -> FetchRequest | None:
+    def _build_fetch(self, now_s: float) -> FetchRequest | None:
         wanted: dict[TopicIdPartition, FetchPartition] = {}
-        for followed in ready:
-            if self._is_held_back(followed, now_s):
+        # Still to be looked at by the next request, whatever this one is answered.
+        unsettled: dict[TopicPartition, Followed] = {}
+        gone = dict(self._gone)
+        for topic_partition, followed in self._stirred.items():
+            if followed.ready_at_s > now_s or followed.asks_for is not None or self._is_held_back(followed, now_s):
+                gone[followed.key] = None
+                unsettled[topic_partition] = followed
                 continue
-            partition = followed.partition
-            log = partition.log
-            wanted[TopicIdPartition(partition.topic_id, partition.topic_partition.partition)] = FetchPartition(
-                partition=partition.topic_partition.partition,
+            if not followed.is_caught_up:
+                # The throttle may have it wait, then.
+                unsettled[topic_partition] = followed
+            log = followed.partition.log
+            wanted[followed.key] = FetchPartition(
+                partition=topic_partition.partition,
                 current_leader_epoch=followed.leader_epoch,
                 fetch_offset=log.log_end_offset,
                 last_fetched_epoch=log.latest_epoch,
                 log_start_offset=log.log_start_offset,
                 partition_max_bytes=self.config.partition_max_bytes,
             )
-        if not wanted:
+        if self._session.is_empty_after(wanted, gone):
             return None
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self.local_id, replica_epoch=self.broker_epoch),
@@ -160,7 +188,9 @@ class Fetcher:
             min_bytes=self.config.min_bytes,
             max_bytes=self.config.response_max_bytes,
         )
-        self._session.fill(request, wanted)
+        self._session.fill(request, wanted, gone)
+        self._stirred = unsettled
+        self._gone.clear()
         return request
 
     # --- what came of it ---
@@ -211,14 +241,10 @@ class Fetcher:
                 self.failures = 1
                 self.ready_at_s = now_s + self.config.backoff_s(self.failures)
             return
-        by_id = {
-            TopicIdPartition(followed.partition.topic_id, topic_partition.partition): followed
-            for topic_partition, followed in self._followed.items()
-        }
         for topic in response.responses:
             for data in topic.partitions:
                 key = TopicIdPartition(topic.topic_id, data.partition_index)
-                self._on_answer(by_id.get(key), self._session.asked(key), data, outcome, now_s, now_ms)
+                self._on_answer(self._by_id.get(key), self._session.asked(key), data, outcome, now_s, now_ms)
 
     def _on_answer(
         self,
@@ -233,6 +259,7 @@ class Fetcher:
             # The leader believes that we know these offsets now: a new session has them told again.
             self._session.restart()
             return
+        self._stir(followed)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             followed.asks_for = LATEST
             return
@@ -270,6 +297,12 @@ class Fetcher:
         if following.follow_offsets(partition, LeaderOffsets(data.high_watermark, data.log_start_offset)):
             outcome.high_watermark_moved.append(partition)
         followed.heard(data.high_watermark)
+
+    def _stir(self, followed: Followed) -> None:
+        """Last of those that are: who was answered comes after who was not."""
+        topic_partition = followed.partition.topic_partition
+        self._stirred.pop(topic_partition, None)
+        self._stirred[topic_partition] = followed
 
     def _back_off(self, followed: Followed, reason: str, outcome: Outcome, now_s: float) -> None:
         followed.failures += 1

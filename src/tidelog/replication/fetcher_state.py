@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.core.event import Event
-from tidelog.core.ids import LeaderEpoch
+from tidelog.core.ids import LeaderEpoch, TopicIdPartition
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Follower
 from tidelog.wire.messages.fetch import FetchPartition
@@ -27,6 +27,10 @@ class Followed:
     asks_for: int | None = None
     # The leader's high watermark, unclamped, as last heard.
     leader_high_watermark: int | None = None
+    key: TopicIdPartition = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = TopicIdPartition(self.partition.topic_id, self.partition.topic_partition.partition)
 
     def is_current(self) -> bool:
         """Whether the partition still has the role it is followed for, and a log to write to."""

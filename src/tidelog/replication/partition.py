@@ -21,7 +21,7 @@ from tidelog.metadata.image import PartitionRegistration
 from tidelog.replication import leading, reading, role_events
 from tidelog.replication.context import ReplicationContext
 from tidelog.replication.followers import FollowerState
-from tidelog.replication.isr import Pending
+from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.isr_changes import Outcome
 from tidelog.replication.isr_control import IsrControl
 from tidelog.replication.reading import NOTHING, READ_COMMITTED
@@ -243,6 +243,11 @@ class Partition:
         self._isr.propose(leader, leading.expansion(leader, replica, self.log, self._context))
         moved = leading.advance_high_watermark(leader, self.log, self._context, now_s)
         return moved or log_start_moved
+
+    def has_in_sync(self, replica_id: int) -> bool:
+        """Whether this leader's committed ISR holds it, and no change of the ISR is under way."""
+        role = self.role
+        return isinstance(role, Leader) and isinstance(role.isr_state, Committed) and replica_id in role.isr_state.isr
 
     def is_throttled_for(self, replica_id: int) -> bool:
         """Whether what this follower is sent counts against the leader's throttle: never of one in sync (C8)."""

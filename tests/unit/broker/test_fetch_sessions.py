@@ -5,9 +5,17 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.broker.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions
+from tidelog.broker.fetch_sessions import EVICT_AFTER_S, LOOK_AT_ALL_S, FetchSession, FetchSessions, SessionFetch
+from tidelog.core.ids import TopicIdPartition
 from tidelog.wire.errors import ApiError, ErrorCode
-from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+from tidelog.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
 
 pytestmark = pytest.mark.rule("F7")
 ORDERS, PAYMENTS = UUID(int=1000), UUID(int=1001)
@@ -115,3 +123,55 @@ def test_a_topic_that_is_made_while_the_session_runs_is_forgotten_by_its_id(sess
         assert wanted == []
     finally:
         del NAMES[late]
+
+
+# --- what is settled
+
+
+def settled(sessions: FetchSessions, *, replica_id: int = 2) -> FetchSession:
+    """Of a follower, by default, with nothing to tell of both partitions."""
+    first = request(0, 0, (ORDERS, 0, 5), (PAYMENTS, 0, 9))
+    first.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=1)
+    session, wanted = sessions.begin(first, name_of, True, 0.0)
+    assert session is not None
+    for item in wanted:
+        session.settle(item, settled=True)
+    return session
+
+
+def looked_at(sessions: FetchSessions, session: FetchSession, *asks: tuple[UUID, int, int], now: float) -> list[str]:
+    _, wanted = sessions.begin(request(session.session_id, session.epoch, *asks), name_of, True, now)
+    return [item.topic for item in wanted]
+
+
+def test_a_followers_settled_partition_is_looked_at_when_stirred_when_asked_and_from_time_to_time(
+    sessions: FetchSessions,
+) -> None:
+    session = settled(sessions)
+    assert looked_at(sessions, session, now=0.1) == []
+    assert sessions.stir([TopicIdPartition(PAYMENTS, 0)]) == [SessionFetch(session.session_id)]
+    assert looked_at(sessions, session, now=0.1) == ["payments"]
+    # As long as there is something to tell.
+    assert looked_at(sessions, session, now=0.2) == ["payments"]
+    assert looked_at(sessions, session, (ORDERS, 0, 6), now=0.2) == ["payments", "orders"]
+    for item in list(session.unsettled.values()):
+        session.settle(item, settled=True)
+    assert looked_at(sessions, session, now=LOOK_AT_ALL_S) == ["orders", "payments"]
+    assert looked_at(sessions, session, now=LOOK_AT_ALL_S) == []
+
+
+def test_nothing_is_stirred_that_nobody_follows(sessions: FetchSessions) -> None:
+    session = settled(sessions)
+    assert sessions.stir([TopicIdPartition(PAYMENTS, 1), TopicIdPartition(UUID(int=5), 0)]) == []
+    assert looked_at(sessions, session, (ORDERS, 0, 7), now=0.1) == ["orders"]
+    _, wanted = sessions.begin(request(session.session_id, session.epoch, forget=ORDERS), name_of, True, 0.1)
+    assert wanted == []
+    assert sessions.stir([TopicIdPartition(ORDERS, 0)]) == []
+    sessions.close(session.session_id)
+    assert sessions.stir([TopicIdPartition(PAYMENTS, 0)]) == []
+
+
+def test_a_consumer_looks_at_everything(sessions: FetchSessions) -> None:
+    session = settled(sessions, replica_id=-1)
+    assert looked_at(sessions, session, now=0.1) == ["orders", "payments"]
+    assert sessions.stir([TopicIdPartition(PAYMENTS, 0)]) == []

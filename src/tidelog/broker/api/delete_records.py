@@ -7,7 +7,7 @@ new start with the answer to its fetch, and tells its own with the next one.
 import asyncio
 from dataclasses import dataclass
 
-from tidelog.broker.appends import ReplicaFetch
+from tidelog.broker.appends import wake_followers
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.lookups import absent_partition_error
@@ -71,7 +71,7 @@ def _delete(broker: Broker, topic: str, item: DeleteRecordsPartition, result: De
         raise ApiError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted, its records are not deleted")
     required_offset = partition.delete_records(item.offset)
     # A follower that waits for records is told of the new start now.
-    broker.fetch_purgatory.check(ReplicaFetch(partition.topic_partition))
+    wake_followers(broker, partition.topic_partition)
     return _Waiting(partition, partition.leader_epoch, required_offset, result)
 
 

@@ -6,7 +6,7 @@ current leader from v12 (KIP-951). Bytes are slices of segments. What an answer 
 """
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Final
 
@@ -14,7 +14,7 @@ from tidelog.broker.api.fetch_answers import Found, build_response
 from tidelog.broker.appends import ReplicaFetch, wake
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
-from tidelog.broker.fetch_sessions import FetchSession, WantedPartition
+from tidelog.broker.fetch_sessions import FetchSession, SessionFetch, WantedPartition, replica_of
 from tidelog.broker.lookups import absent_partition_error, topic_name
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.replication.partition import Partition
@@ -37,12 +37,10 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchR
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     delayed = DelayedFetch(broker, ctx, request, session, wanted)
-    if request.max_wait_ms <= 0 or not wanted:
+    if request.max_wait_ms <= 0 or not (wanted or delayed.tracks):
         delayed.expire()
         return delayed.result()
-    cancel = broker.fetch_purgatory.try_complete_else_watch(
-        delayed, (delayed.waits_for(item) for item in wanted), delayed.longest_wait_s()
-    )
+    cancel = broker.fetch_purgatory.try_complete_else_watch(delayed, delayed.waits_for(), delayed.longest_wait_s())
     if cancel is None:
         return delayed.result()
     # A reader that went away is not waited for (and its answer not read from disk).
@@ -64,6 +62,7 @@ class DelayedFetch:
         "_session",
         "_wanted",
         "future",
+        "tracks",
     )
 
     def __init__(
@@ -79,17 +78,21 @@ class DelayedFetch:
         self._request = request
         self._session = session
         self._wanted = wanted
-        state = request.replica_state
-        # From v15 on the replica stands with its broker epoch; before, alone.
-        self._replica_id = state.replica_id if state.replica_id >= 0 else request.replica_id
-        self._broker_epoch = state.replica_epoch
+        self._replica_id = replica_of(request)
+        self._broker_epoch = request.replica_state.replica_epoch
+        # Whether only what was stirred is looked at, once this has looked at what its request may concern.
+        self.tracks = session is not None and session.of_replica and request.session_epoch > 0
         # A follower's fetch says where it stands once, however often this looks for what to answer (F2).
         self._is_first_look = True
         self.future: asyncio.Future[FetchResponse] = broker.loop.create_future()
 
-    def waits_for(self, item: WantedPartition) -> Hashable:
-        topic_partition = TopicPartition(item.topic, item.ask.partition)
-        return ReplicaFetch(topic_partition) if self._replica_id >= 0 else topic_partition
+    def waits_for(self) -> Iterator[Hashable]:
+        if self.tracks and self._session is not None:
+            yield SessionFetch(self._session.session_id)
+            return
+        for item in self._wanted:
+            topic_partition = TopicPartition(item.topic, item.ask.partition)
+            yield ReplicaFetch(topic_partition) if self._replica_id >= 0 else topic_partition
 
     def longest_wait_s(self) -> float:
         """Not longer than the throttle lasts that holds records back: whoever waited for that is served then (C8)."""
@@ -127,16 +130,22 @@ class DelayedFetch:
         moved: list[Partition] = []
         size = 0
         at_once = False
+        session = self._session if self._session is not None and self._session.of_replica else None
+        if session is not None and self.tracks and not self._is_first_look:
+            self._wanted = list(session.unsettled.values())
         for item in self._wanted:
             entry = self._find(item, left, size == 0, moved)
             found.append(entry)
-            if entry.read is None or entry.read.diverging_epoch is not None:
-                at_once = True
-                continue
-            size += entry.read.slice.size
-            left -= entry.read.slice.size
-            if self._replica_id >= 0 and self._has_news(item, entry.read):
-                at_once = True
+            read = entry.read
+            if read is None or read.diverging_epoch is not None:
+                has_news = True
+            else:
+                size += read.slice.size
+                left -= read.slice.size
+                has_news = self._replica_id >= 0 and self._has_news(item, read)
+            at_once = at_once or has_news
+            if session is not None:
+                session.settle(item, settled=not has_news and self._is_settled(entry))
         self._is_first_look = False
         if moved:
             wake(self._broker, *(partition.topic_partition for partition in moved))
@@ -208,6 +217,18 @@ class DelayedFetch:
             return read.high_watermark > item.high_watermark or read.log_start_offset > item.log_start_offset
         known = item.ask.high_watermark
         return known != NOT_TOLD and read.high_watermark > known
+
+    def _is_settled(self, entry: Found) -> bool:
+        """Of what has no news: in sync and at the log's end, so that whatever comes will stir it.
+
+        Not if it may yet join by its next fetch (I3), or if records are held back by a limit or the throttle.
+        """
+        partition = entry.partition
+        return (
+            partition is not None
+            and entry.wanted.ask.fetch_offset >= partition.log.log_end_offset
+            and partition.has_in_sync(self._replica_id)
+        )
 
     # --- answering ---
 
