@@ -104,10 +104,10 @@ class ControllerRouter:
         while True:
             changed = self._changed
             try:
+                left_s = max(0.0, deadline_s - self._loop.time())
                 if self._local is not None and self._local.is_active:
-                    response = await self._local.send(request, timeout_ms=timeout_ms)
+                    response = await self._local.send(request, timeout_ms=min(timeout_ms, round(left_s * 1000)))
                 else:
-                    left_s = deadline_s - self._loop.time()
                     response = await self._ask(self._remote_leader(), request, left_s + LATE_ANSWER_S)
                 if not is_not_controller(response):
                     return response

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from uuid import UUID
 
+from tidelog.broker.logging_setup import BoundedLog
 from tidelog.client.errors import ClientError
 from tidelog.core.config.node import NodeConfig
 from tidelog.metadata.features import SUPPORTED_FEATURES
@@ -24,6 +25,8 @@ log = logging.getLogger("tidelog.lifecycle")
 RETRY_S: Final = 0.1
 # A stop that finds no controller for so long goes on without one: its logs are closed cleanly all the same.
 SHUTDOWN_PATIENCE_S: Final = 3.0
+# And one whose controller answers, but cannot move everything: as long as Kafka's brokers wait.
+SHUTDOWN_LIMIT_S: Final = 300.0
 HEARTBEATS: Final = "heartbeat"
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -78,6 +81,8 @@ class BrokerLifecycle:
         self._offline_directories = offline_directories
         self._beating: asyncio.Task[None] | None = None
         self._soon = asyncio.Event()
+        # A broker that is not registered any more, or whose epoch another process took over, is refused until it stops.
+        self._refusals = BoundedLog(log, loop.time, burst=1, period_s=60.0)
         self.epoch = -1
         self.fenced = True
 
@@ -139,7 +144,10 @@ class BrokerLifecycle:
             self.fenced = response.is_fenced
             return True
         if response.error_code != ErrorCode.NOT_CONTROLLER:
-            log.warning("heartbeat refused: %s", ErrorCode(response.error_code).name)
+            code = ErrorCode(response.error_code).name
+            self._refusals.warning(
+                f"heartbeat of broker {self._config.node_id} with epoch {self.epoch} refused: {code}"
+            )
         return False
 
     async def _beat_on(self) -> None:
@@ -162,6 +170,10 @@ class BrokerLifecycle:
         except ClientError as error:
             log.debug("no heartbeat: %s", error)
             return False
+        except Exception:
+            # Whatever it was: without this task the broker would be fenced for good, and nobody would know why.
+            log.exception("a heartbeat failed and is tried again")
+            return False
 
     async def stop(self) -> None:
         """Ends the heartbeats without a word."""
@@ -176,7 +188,11 @@ class BrokerLifecycle:
         if self.epoch < 0 or not self._config.controlled_shutdown_enable:
             return
         last_answer_s = self._loop.time()
+        limit_s = last_answer_s + SHUTDOWN_LIMIT_S
         while self._loop.time() < last_answer_s + SHUTDOWN_PATIENCE_S:
+            if self._loop.time() >= limit_s:
+                log.warning("the leaders were not moved within %g s: the broker stops with them", SHUTDOWN_LIMIT_S)
+                return
             try:
                 response = await self._beat(want_shut_down=True)
             except ClientError as error:
