@@ -4,8 +4,8 @@ Bounded in number (`max.incremental.fetch.session.cache.slots`). When full, the 
 makes room if it has been idle for a while; else the newcomer simply gets no session and names everything each time.
 
 A follower's session holds thousands of partitions of which few move. Those with nothing to tell are *settled*: they are
-not looked at again until something happens to them (`stir`), until they are asked for anew, or until `LOOK_AT_ALL_S` is
-over. So whoever forgets to stir a partition delays an answer by that long, and does no more harm.
+not looked at again until something happens to them (`stir`), until they are asked for anew, or for `walk_interval_s`.
+So whoever forgets to stir a partition delays an answer by that long, and does no more harm.
 """
 
 import random
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.core.ids import ZERO_UUID, TopicIdPartition
+from tidelog.replication.fetch_session import walk_interval_s
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -24,9 +25,6 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICT_AFTER_S: Final = 120.0
 MAX_EPOCH: Final = 2**31 - 1
-# Not longer than a follower waits by default: each fetch of an idle one tells of every partition where it stands (F2).
-LOOK_AT_ALL_S: Final = 0.4
-
 
 SessionKey = tuple[UUID | str, int]
 # A topic's name by its id; empty when it is not known.
@@ -101,7 +99,7 @@ class FetchSession:
 
     def to_look_at(self, now: float) -> list[WantedPartition]:
         """By a new request: everything that may have something to tell."""
-        if self.of_replica and now - self.looked_at_all_s < LOOK_AT_ALL_S:
+        if self.of_replica and now - self.looked_at_all_s < walk_interval_s(len(self.wanted)):
             return list(self.unsettled.values())
         self.looked_at_all_s = now
         return list(self.wanted.values())

@@ -15,6 +15,17 @@ from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespo
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 MAX_EPOCH: Final = 2**31 - 1
+# Shorter than a leader holds a fetch by default: with little to do, every request is about everything.
+SHORTEST_WALK_S: Final = 0.4
+# A walk takes some 10 µs for each partition, on both sides: about a hundredth of the time goes into walks.
+WALK_A_PARTITION_S: Final = 0.001
+# A follower's fetches tell when it was caught up (I1), and `replica.lag.time.max.ms` is 30 s.
+LONGEST_WALK_S: Final = 5.0
+
+
+def walk_interval_s(partitions: int) -> float:
+    """How often both sides of a follower's session go through all of it, and not only what they know to have moved."""
+    return min(max(SHORTEST_WALK_S, WALK_A_PARTITION_S * partitions), LONGEST_WALK_S)
 
 
 class IncrementalFetches:

@@ -9,7 +9,8 @@ A partition is either fetched, or waits (after an error, or throttled), or asks 
 was out of range (F6: `fetcher_offsets`).
 
 Thousands may be followed of which few move, so a request is made from those that are *stirred*: newly assigned,
-answered, waiting or not caught up. All are walked every `WALK_S`, for what changes from elsewhere: retention, a config.
+answered, waiting or not caught up. All are walked from time to time, for what changes from elsewhere: retention, a
+config.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.event import Event
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicIdPartition, TopicPartition
 from tidelog.replication import fetcher_offsets, following
-from tidelog.replication.fetch_session import IncrementalFetches, error_name
+from tidelog.replication.fetch_session import IncrementalFetches, error_name, walk_interval_s
 from tidelog.replication.fetcher_state import LATEST, Followed, Outcome
 from tidelog.replication.following import LeaderOffsets
 from tidelog.replication.partition import Partition
@@ -32,9 +33,6 @@ from tidelog.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsRe
 # Doubled by each failure in a row, up to `replica.fetch.backoff.ms`: a leader that has not heard of its election yet
 # will within milliseconds, and until it is asked again nothing is acknowledged.
 FIRST_BACKOFF_S: Final = 0.02
-
-# Shorter than a leader holds a fetch by default: with little to do, every request looks at everything.
-WALK_S: Final = 0.4
 
 Request = FetchRequest | ListOffsetsRequest
 
@@ -129,7 +127,7 @@ class Fetcher:
         assert self.in_flight is None, self.in_flight
         if now_s < self.ready_at_s:
             return None
-        if not self._session.is_incremental or now_s - self._walked_at_s >= WALK_S:
+        if not self._session.is_incremental or now_s - self._walked_at_s >= walk_interval_s(len(self)):
             self._walked_at_s = now_s
             self._stirred = dict(self._followed)
         for topic_partition in [tp for tp, followed in self._stirred.items() if not followed.is_current()]:

@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.broker.fetch_sessions import EVICT_AFTER_S, LOOK_AT_ALL_S, FetchSession, FetchSessions, SessionFetch
+from tidelog.broker.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions, SessionFetch
 from tidelog.core.ids import TopicIdPartition
+from tidelog.replication.fetch_session import SHORTEST_WALK_S
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import (
     FetchPartition,
@@ -156,8 +157,8 @@ def test_a_followers_settled_partition_is_looked_at_when_stirred_when_asked_and_
     assert looked_at(sessions, session, (ORDERS, 0, 6), now=0.2) == ["payments", "orders"]
     for item in list(session.unsettled.values()):
         session.settle(item, settled=True)
-    assert looked_at(sessions, session, now=LOOK_AT_ALL_S) == ["orders", "payments"]
-    assert looked_at(sessions, session, now=LOOK_AT_ALL_S) == []
+    assert looked_at(sessions, session, now=SHORTEST_WALK_S) == ["orders", "payments"]
+    assert looked_at(sessions, session, now=SHORTEST_WALK_S) == []
 
 
 def test_nothing_is_stirred_that_nobody_follows(sessions: FetchSessions) -> None:

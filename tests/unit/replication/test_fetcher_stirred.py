@@ -14,7 +14,8 @@ from tests.unit.replication.replica_kit import (
 )
 
 from tidelog.core.ids import LeaderEpoch, TopicPartition
-from tidelog.replication.fetcher import WALK_S, Fetcher
+from tidelog.replication.fetch_session import SHORTEST_WALK_S, walk_interval_s
+from tidelog.replication.fetcher import Fetcher
 from tidelog.replication.partition import Partition
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -64,7 +65,7 @@ def test_only_what_was_answered_is_looked_at_again() -> None:
     exchange(fetcher, leader)
     assert followers[OTHERS[1]].log.log_end_offset == 3
     assert named(fetcher) == ([2], [])
-    assert named(fetcher, WALK_S) == ([1], [])
+    assert named(fetcher, SHORTEST_WALK_S) == ([1], [])
 
 
 def test_a_new_epoch_is_named_at_once_and_what_is_not_followed_forgotten() -> None:
@@ -83,7 +84,7 @@ def test_a_new_epoch_is_named_at_once_and_what_is_not_followed_forgotten() -> No
 def test_a_role_that_changed_before_the_assignment_is_found_by_the_walk() -> None:
     _, fetcher, followers = followed()
     follow(followers[OTHERS[2]], 5)
-    assert named(fetcher, WALK_S) == ([], [3])
+    assert named(fetcher, SHORTEST_WALK_S) == ([], [3])
     assert OTHERS[2] not in fetcher
 
 
@@ -93,3 +94,7 @@ def test_after_a_lost_session_everything_is_named() -> None:
     assert request is not None
     fetcher.on_failure(request, 0.0)
     assert named(fetcher, 1.0) == ([0, 1, 2, 3], [])
+
+
+def test_walks_take_a_bounded_part_of_the_time_and_come_before_anybody_is_late() -> None:
+    assert [walk_interval_s(partitions) for partitions in (1, 400, 3000, 100_000)] == [0.4, 0.4, 3.0, 5.0]
