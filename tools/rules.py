@@ -20,9 +20,14 @@ MOST_NOT_BUILT = 0
 NOT_BUILT = re.compile(r"^Not built yet: (.*)$", re.MULTILINE)
 
 
+def numbers() -> list[str]:
+    """Of all rules, in the order they stand in."""
+    return RULE.findall(BEHAVIOURS.read_text())
+
+
 def main() -> int:
     text = BEHAVIOURS.read_text()
-    rules = RULE.findall(text)
+    rules = numbers()
     pending_line = NOT_BUILT.search(text)
     pending = set(re.findall(r"[A-Z]\d+", pending_line[1])) if pending_line else set()
     shown: dict[str, int] = {}

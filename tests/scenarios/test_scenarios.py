@@ -2,19 +2,17 @@
 only commit such a change if you understand what caused it.
 """
 
-import re
 from pathlib import Path
 
 import pytest
 
+from tidelog.sim.scenario.rules import cited
 from tidelog.sim.scenario.runner import run_file
 from tidelog.sim.scenario.text import Scenario
 from tidelog.sim.scenario.worlds import WORLDS
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.txt"))
-# As (W2) or (W2, I3).
-CITED = re.compile(r"\(([A-Z]\d+(?:, [A-Z]\d+)*)\)")
 
 
 def stories() -> list[object]:
@@ -39,7 +37,6 @@ def test_a_rule_in_the_head_is_explained_in_the_story(path: Path) -> None:
     """The `rules:` line is no claim: a comment says where the rule is at work."""
     scenario = Scenario.parse(path.read_text(encoding="utf-8"))
     lines = [*scenario.head, *(line for step in scenario.steps for line in step.source), *scenario.tail]
-    comments = "\n".join(line for line in lines if line.startswith("#"))
-    explained = {name for cited in CITED.findall(comments) for name in cited.split(", ")}
+    explained = cited(line for line in lines if line.startswith("#"))
     assert scenario.rules, "no rules: line"
     assert [name for name in scenario.rules if name not in explained] == []

@@ -57,6 +57,7 @@ def test_the_commands_of_the_contract_are_there() -> None:
         *(f"groups {verb}" for verb in ("list", "describe", "reset-offsets", "delete")),
         *(f"quorum {verb}" for verb in ("describe", "add", "remove")),
         *(f"chaos {verb}" for verb in ("kill", "stop", "start", "pause", "resume")),
+        *(f"scenario {verb}" for verb in ("list", "run")),
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.core.ids import LeaderEpoch, TopicPartition
 from tidelog.metadata.image import PartitionRegistration
+from tidelog.sim.scenario.picture import Entry
 from tidelog.sim.scenario.replication.invariants import (
     AcknowledgedIsKept,
     HighWatermarkHolds,
@@ -13,7 +14,7 @@ from tidelog.sim.scenario.replication.invariants import (
     LogsMatch,
     OneLeaderPerEpoch,
 )
-from tidelog.sim.scenario.replication.looking import BrokerView, Entry, IsrView, PartitionView, ReplicaView
+from tidelog.sim.scenario.replication.looking import BrokerView, IsrView, PartitionView, ReplicaView
 from tidelog.sim.scenario.replication.messages import Network
 from tidelog.sim.scenario.replication.process import Write
 from tidelog.sim.scenario.replication.table import table
@@ -74,9 +75,11 @@ def test_a_story_goes_the_same_way_twice(name: str) -> None:
 
 def test_a_story_can_be_walked_step_by_step() -> None:
     scenario = Scenario.parse((STORIES / "produce.txt").read_text(encoding="utf-8"))
-    steps = walk(scenario, WORLDS)
-    assert next(steps) == scenario.steps[0]
-    assert next(steps) == scenario.steps[1]
+    moments = walk(scenario, WORLDS)
+    assert next(moments).step == scenario.steps[0]
+    second = next(moments)
+    assert second.step == scenario.steps[1]
+    assert second.step.output == (*second.happened, *second.world.conclude())
 
 
 # --- the checks can fail ---

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.sim.scenario.picture import Picture
 from tidelog.sim.scenario.runner import Mismatch, replay, run_file
 from tidelog.sim.scenario.text import Command, Scenario, ScenarioError
 
@@ -46,6 +47,9 @@ class Counter:
         return [str(self._value)]
 
     def conclude(self) -> list[str]:
+        return []
+
+    def pictures(self) -> list[Picture]:
         return []
 
 

@@ -2,10 +2,11 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from tidelog.sim.scenario.picture import Picture
 from tidelog.sim.scenario.text import Command, Scenario, ScenarioError, Step
 
 
@@ -20,6 +21,10 @@ class World(Protocol):
         """What is to be told at the end of a step, after what each of its commands led to."""
         ...
 
+    def pictures(self) -> list[Picture]:
+        """Every replica as it is now, to be drawn."""
+        ...
+
 
 WorldFactory = Callable[[Command], World]
 
@@ -28,31 +33,42 @@ class Mismatch(Exception):
     """The story went another way than the file tells; the message is the difference."""
 
 
-def walk(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Iterator[Step]:
-    """The steps one by one, each with the output that its commands really have."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The end of a step: `step` with the output that its commands really have, of which `happened` is less than the
+    state that the world tells at the end, and the world as it is until the next step.
+    """
+
+    step: Step
+    happened: tuple[str, ...]
+    world: World
+
+
+def walk(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Iterator[Moment]:
+    """The steps one by one, as they really go."""
     (name,) = scenario.world.words
     if name not in worlds:
         raise scenario.world.fail(f"no world is called {name}; there are: {', '.join(sorted(worlds))}")
     world = worlds[name](scenario.world)
     for step in scenario.steps:
-        lines: list[str] = []
+        happened: list[str] = []
         for command in step.commands:
             try:
-                lines += world.execute(command)
+                happened += world.execute(command)
             except ScenarioError:
                 raise
             except Exception as error:
                 error.add_note(f"in line {command.line}: {command.verb} {' '.join(command.words)}")
-                error.add_note("\n".join(["so far in this step:", *lines]))
+                error.add_note("\n".join(["so far in this step:", *happened]))
                 raise
-        lines += world.conclude()
+        lines = [*happened, *world.conclude()]
         assert all(lines), lines
-        yield replace(step, output=tuple(lines))
+        yield Moment(step=replace(step, output=tuple(lines)), happened=tuple(happened), world=world)
 
 
 def replay(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Scenario:
     """The scenario with the outputs that its commands really have."""
-    return replace(scenario, steps=tuple(walk(scenario, worlds)))
+    return replace(scenario, steps=tuple(moment.step for moment in walk(scenario, worlds)))
 
 
 def run_file(path: Path, worlds: Mapping[str, WorldFactory], *, rewrite: bool = False) -> bool:

@@ -98,11 +98,15 @@ def _changes(before: Facts | None, now: Facts) -> list[str]:
     return told
 
 
-def _standing(facts: Facts) -> str:
+def role_of(facts: Facts) -> str:
     leader = f" of {facts.leader_id}" if facts.role == "follower" else ""
     # Only a leader that removes itself is anything else without a vote.
     role = facts.role if facts.is_voter or facts.role not in ("follower", "unattached") else "observer"
-    return f"{role}{leader} in epoch {facts.epoch}"
+    return f"{role}{leader}"
+
+
+def _standing(facts: Facts) -> str:
+    return f"{role_of(facts)} in epoch {facts.epoch}"
 
 
 def _stored(state: ElectionState) -> str:

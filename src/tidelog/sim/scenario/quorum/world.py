@@ -30,9 +30,11 @@ from tidelog.quorum.errors import NotLeader, QuorumError
 from tidelog.quorum.metadata_log import MetadataLogConfig
 from tidelog.quorum.raft_config import RaftConfig
 from tidelog.sim.scenario.arguments import NothingSurvives, duration_s, ids
+from tidelog.sim.scenario.picture import Picture
 from tidelog.sim.scenario.quorum.cluster import ClusterConfig, QuorumCluster
 from tidelog.sim.scenario.quorum.network import Packet
 from tidelog.sim.scenario.quorum.observer import described
+from tidelog.sim.scenario.quorum.pictures import picture, words
 from tidelog.sim.scenario.text import Command
 
 _LINK: Final = re.compile(r"(\d+)->(\d+)")
@@ -101,6 +103,9 @@ class QuorumWorld:
     def conclude(self) -> list[str]:
         """Stories of the quorum ask for its `state` where they want it."""
         return []
+
+    def pictures(self) -> list[Picture]:
+        return [picture(self._cluster.members.values())]
 
     # --- processes ---
 
@@ -211,9 +216,7 @@ class QuorumWorld:
             raise command.fail(f"{member.id} is down")
         log = member.raft.log
         for batch, content in member.batches(log.log_start_offset, log.log_end_offset):
-            what = [value.decode() for value in content.values]
-            what += [type(each).__name__.removesuffix("Message").removesuffix("Record") for each in content.control]
-            self._lines.append(f"{batch.base_offset}..{batch.last_offset}@{batch.epoch} {' '.join(what)}")
+            self._lines.append(f"{batch.base_offset}..{batch.last_offset}@{batch.epoch} {' '.join(words(content))}")
 
     def _inflight(self, command: Command) -> None:
         self._lines += [str(packet) for packet in self._cluster.network.packets] or ["nothing"]

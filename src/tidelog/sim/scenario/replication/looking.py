@@ -1,24 +1,16 @@
 """The state of every replica at one moment, as plain values: whoever shows or checks it needs nothing else."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import LeaderRecoveryState, PartitionRegistration
 from tidelog.replication.isr import Committed
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leader, Offline
+from tidelog.sim.scenario.picture import Entry as Entry
 from tidelog.sim.scenario.replication.cluster import Machine, ReplicationCluster
 from tidelog.storage.log import Log
 from tidelog.wire.records.plain import iter_batches
-
-
-class Entry(NamedTuple):
-    """One record."""
-
-    offset: int
-    epoch: int
-    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,14 +33,14 @@ def decided(view: PartitionView) -> str:
     """The partition as the controller has it."""
     is_ = view.registration
     leader = f"leader {is_.leader}" if is_.leader >= 0 else "no leader"
-    parts = [f"{leader} in epoch {is_.leader_epoch}", f"replicas {_ids(is_.replicas)}", f"ISR {_ids(is_.isr)}"]
+    parts = [f"{leader} in epoch {is_.leader_epoch}", f"replicas {listed(is_.replicas)}", f"ISR {listed(is_.isr)}"]
     named = {
         "ELR": is_.elr,
         "last known": is_.last_known_elr,
         "adding": is_.adding_replicas,
         "removing": is_.removing_replicas,
     }
-    parts += [f"{name} {_ids(members)}" for name, members in named.items() if members]
+    parts += [f"{name} {listed(members)}" for name, members in named.items() if members]
     if view.recovering:
         parts.append("recovering")
     return ", ".join(parts)
@@ -49,17 +49,21 @@ def decided(view: PartitionView) -> str:
 def _row(broker: BrokerView) -> tuple[str, ...]:
     replica = broker.replica
     if replica is None:
-        what = "no replica" if broker.running else "down"
-        return (str(broker.broker_id), what, *[""] * 5)
+        return (str(broker.broker_id), absent(broker), *[""] * 5)
     return (
         str(broker.broker_id),
         _role(broker, replica),
         f"LEO {replica.log_end_offset}",
         f"HW {replica.high_watermark}",
-        _isr(replica),
-        f"epochs {','.join(f'{epoch}:{start}' for epoch, start in replica.epochs) or '-'}",
+        f"ISR {isr_of(replica)}" if replica.isr is not None else "",
+        f"epochs {epochs_of(replica)}",
         f"log {_log(replica)}",
     )
+
+
+def absent(broker: BrokerView) -> str:
+    """Why there is no replica to look into."""
+    return "no replica" if broker.running else "down"
 
 
 def _role(broker: BrokerView, replica: ReplicaView) -> str:
@@ -72,11 +76,16 @@ def _role(broker: BrokerView, replica: ReplicaView) -> str:
     return f"follows {whom} in epoch {replica.leader_epoch}{fenced}"
 
 
-def _isr(replica: ReplicaView) -> str:
+def isr_of(replica: ReplicaView) -> str:
+    """As a leader counts it; nothing for anybody else."""
     if replica.isr is None:
         return ""
-    pending = "" if replica.isr.maximal is None else f" [{_ids(replica.isr.maximal)}]"
-    return f"ISR {_ids(replica.isr.isr)}{pending}"
+    pending = "" if replica.isr.maximal is None else f" [{listed(replica.isr.maximal)}]"
+    return f"{listed(replica.isr.isr)}{pending}"
+
+
+def epochs_of(replica: ReplicaView) -> str:
+    return ",".join(f"{epoch}:{start}" for epoch, start in replica.epochs) or "-"
 
 
 def _log(replica: ReplicaView) -> str:
@@ -96,5 +105,5 @@ def _words(entries: Sequence[Entry], epoch: int | None) -> list[str]:
     return words
 
 
-def _ids(members: Sequence[int]) -> str:
+def listed(members: Sequence[int]) -> str:
     return ",".join(map(str, members)) or "-"

@@ -38,11 +38,13 @@ from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ResourceType
 from tidelog.replication.partition import Partition
 from tidelog.sim.scenario.arguments import duration_s, ids, seconds
+from tidelog.sim.scenario.picture import Picture
 from tidelog.sim.scenario.replication import invariants
 from tidelog.sim.scenario.replication.cluster import ALTER_PARTITION, METADATA, ReplicationCluster
 from tidelog.sim.scenario.replication.looking import entries, look
 from tidelog.sim.scenario.replication.messages import Node, Packet
 from tidelog.sim.scenario.replication.metadata import CONTROLLER
+from tidelog.sim.scenario.replication.pictures import pictures
 from tidelog.sim.scenario.replication.process import Write
 from tidelog.sim.scenario.replication.table import table
 from tidelog.sim.scenario.replication.values import shortened, values
@@ -140,6 +142,9 @@ class ReplicationWorld:
 
     def conclude(self) -> list[str]:
         return table(look(self._cluster))
+
+    def pictures(self) -> list[Picture]:
+        return pictures(look(self._cluster))
 
     # --- topics, producers, consumers ---
 
