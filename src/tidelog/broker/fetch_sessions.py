@@ -1,7 +1,8 @@
 """Incremental fetch sessions (KIP-227): a reader names its partitions once and then only what changed.
 
-Bounded in number (`max.incremental.fetch.session.cache.slots`). When full, the session that was used longest ago
-makes room if it has been idle for a while; else the newcomer simply gets no session and names everything each time.
+Bounded in number (`max.incremental.fetch.session.cache.slots`). When full, the session that was used longest ago makes
+room if it has been idle for a while, and a consumer's does for a follower's; else the newcomer gets no session and has
+to name everything each time.
 
 A follower's session holds thousands of partitions of which few move. Those with nothing to tell are *settled*: they are
 not looked at again until something happens to them (`stir`), until they are asked for anew, or for `walk_interval_s`.
@@ -171,10 +172,10 @@ class FetchSessions:
         if self._slots <= 0:
             return None
         if len(self._sessions) >= self._slots:
-            oldest = next(iter(self._sessions.values()))
-            if now - oldest.used_at < EVICT_AFTER_S:
+            leaves = self._least_needed(of_replica, now)
+            if leaves is None:
                 return None
-            self.close(oldest.session_id)
+            self.close(leaves.session_id)
         session_id = self._rng.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._rng.randrange(1, 2**31)
@@ -186,6 +187,15 @@ class FetchSessions:
         if of_replica:
             self._of_replicas[session_id] = session
         return session
+
+    def _least_needed(self, for_replica: bool, now: float) -> FetchSession | None:
+        """Who makes room: whoever is idle, and for a follower the consumer that fetched longest ago (KIP-227)."""
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.used_at >= EVICT_AFTER_S:
+            return oldest
+        if not for_replica:
+            return None
+        return next((session for session in self._sessions.values() if not session.of_replica), None)
 
     def _update(self, session: FetchSession, request: FetchRequest, name_of: NameOf) -> None:
         for item in _wanted(request, name_of):

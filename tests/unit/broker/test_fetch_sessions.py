@@ -126,6 +126,20 @@ def test_a_topic_that_is_made_while_the_session_runs_is_forgotten_by_its_id(sess
         del NAMES[late]
 
 
+def test_a_follower_takes_the_place_of_a_consumer_and_of_no_follower(sessions: FetchSessions) -> None:
+    first, second = opened(sessions, 0.0), opened(sessions, 1.0)
+    ask = request(0, 0, (ORDERS, 0, 5))
+    ask.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
+    followers = [sessions.begin(ask, name_of, True, 2.0)[0] for _ in range(2)]
+    assert None not in followers
+    for gone in (first, second):
+        with pytest.raises(ApiError, match="no fetch session"):
+            sessions.begin(request(gone.session_id, 1), name_of, True, 2.0)
+    assert sessions.begin(ask, name_of, True, 2.0)[0] is None
+    assert len(sessions) == 2
+    assert sessions.begin(ask, name_of, True, 2.0 + EVICT_AFTER_S)[0] is not None
+
+
 # --- what is settled
 
 
