@@ -244,10 +244,9 @@ class Partition:
         moved = leading.advance_high_watermark(leader, self.log, self._context, now_s)
         return moved or log_start_moved
 
-    def has_in_sync(self, replica_id: int) -> bool:
-        """Whether this leader's committed ISR holds it, and no change of the ISR is under way."""
-        role = self.role
-        return isinstance(role, Leader) and isinstance(role.isr_state, Committed) and replica_id in role.isr_state.isr
+    def is_isr_pending(self) -> bool:
+        """Whether a change of this leader's ISR is under way."""
+        return isinstance(self.role, Leader) and not isinstance(self.role.isr_state, Committed)
 
     def is_throttled_for(self, replica_id: int) -> bool:
         """Whether what this follower is sent counts against the leader's throttle: never of one in sync (C8)."""

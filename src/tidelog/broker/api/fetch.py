@@ -219,15 +219,16 @@ class DelayedFetch:
         return known != NOT_TOLD and read.high_watermark > known
 
     def _is_settled(self, entry: Found) -> bool:
-        """Of what has no news: in sync and at the log's end, so that whatever comes will stir it.
+        """Of what has no news: at the log's end, so that whatever comes will stir it.
 
-        Not if it may yet join by its next fetch (I3), or if records are held back by a limit or the throttle.
+        Not if records are held back by a limit or the throttle, or while a change of the ISR is under way: when that is
+        over, the next fetch may propose this follower (I3). One that may not join now is stirred with its broker.
         """
         partition = entry.partition
         return (
             partition is not None
             and entry.wanted.ask.fetch_offset >= partition.log.log_end_offset
-            and partition.has_in_sync(self._replica_id)
+            and not partition.is_isr_pending()
         )
 
     # --- answering ---
