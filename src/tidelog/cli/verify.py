@@ -112,6 +112,9 @@ def verify(
         raise bad_usage(f"--acks wants all or 1, not {acks!r}: without an acknowledgement nothing can be lost")
     if acks == "1" and idempotence:
         raise bad_usage("--idempotence needs --acks all")
+    hold_s = _parse_hold(hold)
+    if not kinds and check is None and (rounds is not None or hold is not None):
+        raise bad_usage(f"--rounds and --hold are of faults: --faults {','.join(KINDS)} asks for all kinds")
     if kinds and data is None and check is None:
         raise bad_usage("--faults needs --data DIR, the directory of a cluster that `tidelog up` started")
     if check is not None:
@@ -135,7 +138,7 @@ def verify(
             keep_topic=keep_topic,
         ),
         seconds=seconds,
-        faults=FaultPlan(kinds=kinds, rounds=rounds, seed=seed, hold_s=_parse_hold(hold)),
+        faults=FaultPlan(kinds=kinds, rounds=rounds, seed=seed, hold_s=hold_s),
         thresholds=thresholds,
     )
     result = _run(bootstrap, plan, ControlSocket(data) if data is not None else None, show=not as_json)

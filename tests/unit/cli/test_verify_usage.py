@@ -21,6 +21,8 @@ from tidelog.verify.workload import VerifyError
         (["--faults", "pause"], "--faults needs --data"),
         (["--acks", "0"], "--acks wants all or 1"),
         (["--acks", "1", "--idempotence"], "--idempotence needs --acks all"),
+        (["--rounds", "5"], "--rounds and --hold are of faults"),
+        (["--hold", "1..2", "--data", "."], "--rounds and --hold are of faults"),
         (["--hold", "long"], "--hold wants seconds"),
         (["--hold", "5..1"], "--hold wants a range"),
         (["--bootstrap", "nowhere"], "is not HOST:PORT"),
