@@ -11,7 +11,6 @@ from tidelog.broker.assembly import assemble_broker
 from tidelog.broker.broker import Broker
 from tidelog.broker.control_plane import ControlPlane
 from tidelog.broker.directory_shell import DirectoryShell
-from tidelog.broker.event_log import log_event
 from tidelog.broker.isr_shell import IsrShell
 from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
 from tidelog.broker.links import Links
@@ -21,6 +20,7 @@ from tidelog.broker.peers import Peers
 from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
 from tidelog.client.connection import ConnectionSettings
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.events import EventSink
 from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
 from tidelog.replication.measures import ReplicationMeasures, measure
@@ -48,6 +48,7 @@ class BrokerRole:
         wall_clock: WallClock,
         offload: Offload,
         rng: random.Random,
+        on_event: EventSink,
         on_metadata_directory_lost: Callable[[DiskError], None],
         links: Links | None = None,
     ) -> None:
@@ -73,7 +74,7 @@ class BrokerRole:
             metadata_offset=lambda: self.broker.image.provenance.offset,
             offline_directories=self._offline_directories,
         )
-        self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, log_event)
+        self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, on_event)
         self._directories = DirectoryShell(
             self.broker, lambda: self.lifecycle.epoch, lambda: self.follower.has_roles, directory_ids
         )
@@ -90,7 +91,7 @@ class BrokerRole:
             config,
             broker_epoch=lambda: self.lifecycle.epoch,
             wall_clock=wall_clock,
-            on_event=log_event,
+            on_event=on_event,
             on_contact=self._leader_contacted,
         )
         self.broker.replicas.fetchers = self._fetchers

@@ -25,7 +25,7 @@ from tidelog.controller.counters import ElectionCounters
 from tidelog.controller.fast_fence import DialOutcome
 from tidelog.controller.measures import ControllerMeasures, measure
 from tidelog.core.config.node import NodeConfig
-from tidelog.core.events import EventSink
+from tidelog.core.events import EventSink, QuorumLeaderChanged
 from tidelog.core.ports import Offload, WallClock
 from tidelog.metadata.image import ClusterImage
 from tidelog.metadata.records import MetadataRecord, unframe
@@ -81,6 +81,7 @@ class ControlPlane:
         self._config = config
         self._host_name = host_name
         self._links = links
+        self._events = ports.events
         self.cluster_id = cluster_id
         self.raft = raft = self._open_raft(ports, directory_id, directory)
         # A member that is slow to accept must not use up the time of an election.
@@ -187,7 +188,7 @@ class ControlPlane:
         if leader != self._known_leader:
             before, self._known_leader = self._known_leader, leader
             if leader[:2] != before[:2]:
-                log.info("the metadata quorum's leader is node %d in epoch %d", *leader[:2])
+                self._events(QuorumLeaderChanged(leader=self.raft.leader_id, epoch=self.raft.epoch))
             self.router.leader_changed()
             self.on_leader_change()
 

@@ -7,7 +7,6 @@ that leads no more goes back to the committed image, and whoever waits is told t
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.controller.failures import error_response
 from tidelog.controller.fast_fence import BrokerProcess
-from tidelog.core.events import Event, EventSink
+from tidelog.core.events import ControllerActivated, ControllerResigned, Event, EventSink
 from tidelog.core.ports import WallClock
 from tidelog.metadata.image import ClusterImage, Provenance
 from tidelog.metadata.records import MetadataRecord, NoOpRecord, frame
@@ -31,8 +30,6 @@ from tidelog.wire.messages.add_raft_voter import AddRaftVoterRequest
 from tidelog.wire.messages.describe_quorum import DescribeQuorumRequest
 from tidelog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-
-log = logging.getLogger("tidelog.controller")
 
 # A decision that need not be one batch is cut into batches of this many records.
 MAX_RECORDS_PER_BATCH: Final = 10_000
@@ -212,7 +209,7 @@ class ControllerShell:
     def _activate(self, epoch: int) -> None:
         self.active_epoch = epoch
         decision = self._controller.activate(self.image, self._bootstrap, self._loop.time())
-        log.info("this node is the active controller of epoch %d", epoch)
+        self._events(ControllerActivated(epoch=epoch))
         for batch in _batches(decision):
             self._append(batch)
         answer: asyncio.Future[Any] = self._loop.create_future()
@@ -221,7 +218,8 @@ class ControllerShell:
 
     def _resign(self) -> None:
         """What is not committed may still come to be, or never: nobody is told either."""
-        log.info("this node is not the active controller any more (epoch %s)", self.active_epoch)
+        assert self.active_epoch is not None
+        self._events(ControllerResigned(epoch=self.active_epoch))
         self.active_epoch = None
         self._timers.stop()
         self._publisher.forget_prepared()

@@ -10,4 +10,6 @@ _LEVELS = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Sever
 
 
 def log_event(event: Event) -> None:
-    log.log(_LEVELS[event.severity], "%s", event.text())
+    level = _LEVELS[event.severity]
+    if log.isEnabledFor(level):
+        log.log(level, "%s", event.text())

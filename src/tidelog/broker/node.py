@@ -27,6 +27,7 @@ from tidelog.broker.measures import NodeMeasures
 from tidelog.broker.server import Listener, ListenError, Server
 from tidelog.core.config.listeners import Endpoint
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.events import EventSink, NodeStarted, NodeStopped, NodeStopping
 from tidelog.core.ports import Offload, WallClock
 from tidelog.quorum.errors import QuorumError
 from tidelog.storage.checkpoints import MetaProperties
@@ -62,6 +63,7 @@ class Node:
         warnings: Sequence[str] = (),
         host_name: str = "localhost",
         links: Links | None = None,
+        on_event: EventSink = log_event,
     ) -> None:
         self.config = config
         self.failed = asyncio.Event()
@@ -75,6 +77,7 @@ class Node:
         self._host_name = host_name
         # Faults between nodes, where a supervisor may ask for them.
         self._links = links
+        self._on_event = on_event
         self._failure: BaseException | None = None
         self._serves = False
         self._metadata_lock: Lock | None = None
@@ -139,15 +142,20 @@ class Node:
         if config.is_broker:
             await self._start_broker(control, metas)
         self._serves = True
-        roles = " and ".join(config.process_roles)
-        bound = ", ".join(self.listeners)
-        log.info("node %d of cluster %s (%s) serves %s", config.node_id, meta.cluster_id, roles, bound)
+        self._on_event(
+            NodeStarted(
+                node_id=config.node_id,
+                cluster_id=meta.cluster_id,
+                roles=tuple(config.process_roles),
+                listeners=tuple(self.listeners),
+            )
+        )
 
     def _take_directories(self) -> None:
         """Nobody else may write there; a broker's logs hold their directories' locks."""
         config = self.config
         if config.is_broker:
-            self._logs = LogManager(self._disk, config, self._rng, on_event=log_event)
+            self._logs = LogManager(self._disk, config, self._rng, on_event=self._on_event)
             self._logs.open()
         if self._logs is None or config.metadata_log_dir not in config.log_dirs:
             self._metadata_lock = self._disk.lock(f"{config.metadata_log_dir}/{METADATA_LOCK}")
@@ -162,7 +170,7 @@ class Node:
                 offload=self._offload,
                 wall_clock=self._wall_clock,
                 rng=self._rng,
-                events=log_event,
+                events=self._on_event,
                 on_fatal=self._on_fatal,
             ),
             cluster_id=meta.cluster_id,
@@ -184,6 +192,7 @@ class Node:
             wall_clock=self._wall_clock,
             offload=self._offload,
             rng=self._rng,
+            on_event=self._on_event,
             on_metadata_directory_lost=self._on_fatal,
             links=self._links,
         )
@@ -251,7 +260,8 @@ class Node:
 
     async def stop(self) -> None:
         """In order: leadership given up, no new requests, everything flushed and marked clean, the quorum left."""
-        log.info("node %d is stopping", self.config.node_id)
+        reason = "it was asked to" if self._failure is None else str(self._failure)
+        self._on_event(NodeStopping(node_id=self.config.node_id, reason=reason))
         clean = self._failure is None
         if self._role is not None and clean:
             await self._role.leave()
@@ -272,7 +282,7 @@ class Node:
             )
             self._logs = None
         await self._release()
-        log.info("node %d has stopped", self.config.node_id)
+        self._on_event(NodeStopped(node_id=self.config.node_id))
 
     async def _let_others_leave(self, control: ControlPlane) -> None:
         """A cluster that stops as a whole: the controller stays until the other brokers have been let go."""

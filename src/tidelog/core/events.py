@@ -24,17 +24,45 @@ class PartitionEvent(Event):
 
 @event
 class NodeStarted(Event):
-    template = "node {node_id} started as {roles} in cluster {cluster_id}"
+    template = "node {node_id} of cluster {cluster_id} serves as {roles} on {listeners}"
     node_id: int
-    roles: tuple[str, ...]
     cluster_id: str
+    roles: tuple[str, ...]
+    listeners: tuple[str, ...]
+
+
+@event
+class NodeStopping(Event):
+    template = "node {node_id} is stopping: {reason}"
+    node_id: int
+    reason: str
 
 
 @event
 class NodeStopped(Event):
-    template = "node {node_id} stopped: {reason}"
+    template = "node {node_id} has stopped"
     node_id: int
-    reason: str
+
+
+@event
+class QuorumLeaderChanged(Event):
+    """As this node knows it (Q3). Leader -1: nobody, or not known yet."""
+
+    template = "the metadata quorum's leader is node {leader} in epoch {epoch}"
+    leader: int
+    epoch: int
+
+
+@event
+class ControllerActivated(Event):
+    template = "this node is the active controller of epoch {epoch}"
+    epoch: int
+
+
+@event
+class ControllerResigned(Event):
+    template = "this node is not the active controller any more (epoch {epoch})"
+    epoch: int
 
 
 @event

@@ -20,7 +20,7 @@ from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.loop import Deadlock
-from tidelog.sim.trace import Trace
+from tidelog.sim.trace import FORMAT, RUN, Trace
 from tidelog.sim.witness import Witness
 from tidelog.sim.workloads.churn import Churn
 from tidelog.sim.workloads.groups import Group
@@ -124,7 +124,7 @@ class _Run:
         self._plan = plan
         self._trace = trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
         self._injector = Injector(cluster, seed, plan, trace)
-        self._watch = Watch(cluster)
+        self._watch = Watch(cluster, trace)
         office = Office(cluster, self._watch, trace, seed)
         self._writers = Writers(office)
         self._readers = Readers(office)
@@ -134,9 +134,19 @@ class _Run:
         self._witness = Witness(trace)
         trace.listeners.append(self._watch.on_event)
         cluster.on_metadata = self._on_metadata
+        cluster.on_event = trace.node_event
 
     def go(self) -> Outcome:
-        cluster, trace, writers = self._cluster, self._trace, self._writers
+        cluster, trace, writers, settings = self._cluster, self._trace, self._writers, self._settings
+        trace.record(
+            RUN,
+            "seed",
+            format=FORMAT,
+            seed=self._seed,
+            roles=cluster.roles,
+            profiles=list(settings.profiles),
+            seconds=settings.seconds,
+        )
         failure: Failure | None = None
         try:
             cluster.run(self._unless_broken())
@@ -157,9 +167,11 @@ class _Run:
         unhandled = cluster.unhandled() + self._surprises()
         if failure is None and unhandled:
             failure = Failure(invariant="Unhandled", what=unhandled[0], events=trace.last())
+        if failure is not None:
+            trace.record(RUN, "broken", invariant=failure.invariant, what=failure.what)
         return Outcome(
             seed=self._seed,
-            digest=trace.digest(),
+            digest=trace.end(),
             seconds=cluster.loop.time(),
             steps=cluster.loop.steps,
             counts=dict(trace.counts),
@@ -200,7 +212,7 @@ class _Run:
     async def _story(self) -> None:
         cluster, settings = self._cluster, self._settings
         await cluster.start_all()
-        self._trace.record("started")
+        self._trace.record(RUN, "started")
         if settings.works:
             await self._writers.begin()
             self._readers.begin()
@@ -218,7 +230,7 @@ class _Run:
             await self._writers.check()
             await self._readers.stop()
             await self._group.stop()
-        self._trace.record("end_of_run")
+        self._trace.record(RUN, "end_of_run")
 
     async def _settle(self) -> None:
         """Until everything that can happen has happened; `Unsettled` says what has not."""
@@ -229,4 +241,4 @@ class _Run:
             )
         except TimeoutError as error:
             raise Unsettled(liveness.missing() or str(error)) from error
-        self._trace.record("settled")
+        self._trace.record(RUN, "settled")

@@ -10,9 +10,11 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tidelog.broker.event_log import log_event
 from tidelog.broker.format import format_directories
 from tidelog.broker.node import Node
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.events import Event
 from tidelog.core.ids import random_uuid, uuid_to_text
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
@@ -68,12 +70,16 @@ def properties_of(node_id: int, roles: Mapping[int, str]) -> dict[str, str]:
 
 # Who published, what, and what it changed.
 OnMetadata: TypeAlias = Callable[[int, ClusterImage, MetadataDelta], None]
+# On which node, and what.
+OnEvent: TypeAlias = Callable[[int, Event], None]
 
 
 class SimNode:
     """One node: its machine, its config, and the `Node` of its latest process."""
 
-    def __init__(self, world: VirtualLoop, config: NodeConfig, seed: str, on_metadata: OnMetadata) -> None:
+    def __init__(
+        self, world: VirtualLoop, config: NodeConfig, seed: str, on_metadata: OnMetadata, on_event: OnEvent
+    ) -> None:
         self.node_id: Final = config.node_id
         self.config = config
         self.machine: Final = Machine(world, host_of(config.node_id), seed)
@@ -83,6 +89,7 @@ class SimNode:
         """Whether the running node has started and was not asked to stop."""
         self._world = world
         self._on_metadata = on_metadata
+        self._on_event = on_event
 
     def start(self) -> asyncio.Future[None]:
         """Begins at once; the future is done when the node serves, and fails if its process ends before."""
@@ -102,6 +109,7 @@ class SimNode:
             offload=ports.offload,
             rng=ports.rng,
             host_name=self.machine.host,
+            on_event=lambda event: self._on_event(self.node_id, event),
         )
         watching = asyncio.ensure_future(self._watch(node))
         await node.start()
@@ -154,10 +162,12 @@ class SimCluster:
         self.cluster_id: Final = uuid_to_text(random_uuid(rng))
         self.on_metadata: OnMetadata | None = None
         """Hears of every committed batch of metadata, from every node as it publishes it."""
+        self.on_event: OnEvent | None = None
+        """Hears of everything that nodes tell of; their logs have it in any case."""
         self.nodes: Final[dict[int, SimNode]] = {}
         for node_id in self.roles:
             config, _ = NodeConfig.parse(properties_of(node_id, self.roles) | dict(properties or {}))
-            self.nodes[node_id] = SimNode(self.loop, config, f"{seed} node {node_id}", self._published)
+            self.nodes[node_id] = SimNode(self.loop, config, f"{seed} node {node_id}", self._published, self._told)
             self._format(node_id)
 
     def _format(self, node_id: int) -> None:
@@ -169,6 +179,11 @@ class SimCluster:
     def _published(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
         if self.on_metadata is not None:
             self.on_metadata(node_id, image, delta)
+
+    def _told(self, node_id: int, event: Event) -> None:
+        log_event(event)
+        if self.on_event is not None:
+            self.on_event(node_id, event)
 
     # --- running the world --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage, LeaderRecoveryState
-from tidelog.sim.trace import Trace
+from tidelog.sim.trace import METADATA, Trace
 
 
 class Witness:
@@ -21,16 +21,19 @@ class Witness:
                 if partition.partition_epoch <= version:
                     continue
                 self._known[name, index] = (partition.leader_epoch, partition.partition_epoch, partition.isr)
-                where = f"{name}-{index}"
                 if partition.leader_epoch > epoch:
                     unclean = partition.leader_recovery_state is LeaderRecoveryState.RECOVERING
                     self._trace.record(
+                        METADATA,
                         "unclean" if unclean else "leader",
-                        partition=where,
+                        topic=name,
+                        partition=index,
                         leader=partition.leader,
                         epoch=partition.leader_epoch,
                         isr=partition.isr,
                         elr=partition.elr,
                     )
                 elif partition.isr != isr:
-                    self._trace.record("isr", partition=where, isr=partition.isr, elr=partition.elr)
+                    self._trace.record(
+                        METADATA, "isr", topic=name, partition=index, isr=partition.isr, elr=partition.elr
+                    )

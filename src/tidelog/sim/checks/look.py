@@ -32,6 +32,8 @@ class ReplicaLook:
     """Its file of leader epochs was damaged."""
     # What was seen last: to find out cheaply whether anything is new.
     seen: tuple[object, ...] = ()
+    told: tuple[str, int, int, int, int] | None = None
+    """What a trace last said of it."""
     last_leader: Leader | None = None
     _era: int = -1
     _rebuilt: int = -1
@@ -54,6 +56,13 @@ class ReplicaLook:
         log, role = self.log, self.role
         isr_state = role.isr_state if isinstance(role, Leader) else None
         return (log.log_end_offset, log.high_watermark, log.truncations, role, isr_state, log.directory.failure)
+
+    def told_of(self) -> tuple[str, int, int, int, int]:
+        """Role, leader epoch, log start, log end, high watermark; the role is "none" before the metadata gave one."""
+        log, partition = self.log, self.partition
+        role = "none" if partition is None else type(partition.role).__name__.lower()
+        epoch = -1 if partition is None else partition.leader_epoch
+        return (role, epoch, log.log_start_offset, log.log_end_offset, log.high_watermark)
 
     def first_difference(self, history: PartitionHistory, limit: int) -> tuple[Batch, Batch | None] | None:
         """The first batch below `limit` that is not the committed one, and that one. Looks at nothing twice."""

@@ -44,6 +44,7 @@ from tidelog.sim.checks.replicas import (
 from tidelog.sim.cluster import SimCluster, SimNode
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.machine import State
+from tidelog.sim.trace import REPLICA, Trace
 from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.log_names import partition_of
 
@@ -53,8 +54,9 @@ TICK_S: Final = 0.02
 class Watch:
     """One run of one cluster. The first invariant that breaks is `failure`; after it nothing is judged any more."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: SimCluster, trace: Trace) -> None:
         self._cluster = cluster
+        self._trace = trace
         self.on_unclean: Callable[[TopicPartition], None] = lambda partition: None
         self._rules = Rules(next(node.config for node in cluster.nodes.values()))
         self.image: ClusterImage = EMPTY_IMAGE
@@ -86,6 +88,8 @@ class Watch:
         self._ended_unclean: dict[int, None] = {}
         self._lost_epochs: dict[tuple[int, TopicPartition], None] = {}
         self._marked: dict[TopicPartition, None] = {}
+        self._looked_at: dict[TopicPartition, None] = {}
+        """Since the last tick."""
         self._named: dict[str, TopicPartition | None] = {}
         self._stale: dict[int, None] = {}
         """Nodes whose logs and registration have to be looked for again."""
@@ -255,7 +259,29 @@ class Watch:
                     self._marked[partition] = None
                     break
         self._flush()
+        self._tell_what_moved()
         self._cluster.loop.call_later(TICK_S, self._tick)
+
+    def _tell_what_moved(self) -> None:
+        """LEO, HW and role of every replica for which one of them is new since the last tick."""
+        looked_at, self._looked_at = self._looked_at, {}
+        for partition in looked_at:
+            for replica in self._replicas.get(partition, {}).values():
+                fields = replica.told_of()
+                if replica.alive and fields != replica.told:
+                    replica.told = fields
+                    self._trace.record(
+                        REPLICA,
+                        "moved",
+                        node=replica.node_id,
+                        topic=partition.topic,
+                        partition=partition.partition,
+                        role=fields[0],
+                        leader_epoch=fields[1],
+                        log_start_offset=fields[2],
+                        log_end_offset=fields[3],
+                        high_watermark=fields[4],
+                    )
 
     def _mark(self, partition: TopicPartition) -> None:
         self._marked[partition] = None
@@ -275,6 +301,7 @@ class Watch:
         look = self._look_of(partition)
         if look is None:
             return
+        self._looked_at[partition] = None
         for replica in look.replicas:
             if replica.alive:
                 self._note_exposure(replica)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tidelog.client.addresses import Address
@@ -16,7 +17,7 @@ from tidelog.sim.faults.field import Applied, Field
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import FaultKind, PlannedFault
 from tidelog.sim.machine import End, Exit, State
-from tidelog.sim.trace import Trace
+from tidelog.sim.trace import FAULT, Trace
 from tidelog.wire.registry import APIS
 from tidelog.wire.schema import spec_of
 
@@ -40,7 +41,7 @@ class Injector:
             cluster,
             Budget(self._effective_min_isr),
             on_start=self._supervise,
-            tell=trace.record,
+            tell=partial(trace.record, FAULT),
             ask_broker=self._ask_broker,
         )
         self.skipped = 0
@@ -67,7 +68,7 @@ class Injector:
 
     async def quiet(self, timeout_s: float = 120.0) -> None:
         """Everything that lasts ends, everything is repaired, every node runs; faults are over."""
-        self._trace.record("quiet")
+        self._trace.record(FAULT, "quiet")
         for number in list(self._lasting):
             self._end(number)
         network = self._cluster.network
@@ -84,7 +85,7 @@ class Injector:
         for node_id in self._cluster.nodes:
             self.field.start(node_id)
         await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
-        self._trace.record("all_serve")
+        self._trace.record(FAULT, "all_serve")
 
     def _all_serve(self) -> bool:
         return not self.field.bouncing and all(node.serves for node in self._cluster.nodes.values())
@@ -96,9 +97,11 @@ class Injector:
         applied = self._kinds[planned.kind].strike(self.field, rng)
         if applied is None:
             self.skipped += 1
-            self._trace.record("skipped", fault=planned.kind, number=planned.number)
+            self._trace.record(FAULT, "skipped", fault=planned.kind, number=planned.number)
             return
-        self._trace.record(planned.kind, number=planned.number, lasts_s=round(applied.lasts_s, 6), **applied.what)
+        self._trace.record(
+            FAULT, planned.kind, number=planned.number, lasts_s=round(applied.lasts_s, 6), **applied.what
+        )
         if applied.end is not None:
             for node_id in applied.nodes:
                 self.field.disturbed[node_id] = self.field.disturbed.get(node_id, 0) + 1
@@ -114,7 +117,7 @@ class Injector:
                 self.field.disturbed[node_id] = left
             else:
                 del self.field.disturbed[node_id]
-        self._trace.record("end", number=number)
+        self._trace.record(FAULT, "end", number=number)
         assert applied.end is not None
         applied.end()
 
@@ -133,7 +136,7 @@ class Injector:
 
     def _ended(self, node_id: int, end: Exit) -> None:
         error = None if end.error is None else f"{type(end.error).__name__}: {end.error}"
-        self._trace.record("exit", node=node_id, end=end.end.value, error=error)
+        self._trace.record(FAULT, "exit", node=node_id, end=end.end.value, error=error)
         if end.end is not End.RETURNED:
             self.field.budget.end_unclean(node_id, self.field.look())
         self._cluster.loop.call_later(RESTART_S, self.field.start, node_id)
@@ -157,4 +160,4 @@ class Injector:
                     connection.abort("done")
         except (ClientError, TimeoutError) as error:
             answer = type(error).__name__
-        self._trace.record("asked", api=api.name, node=node_id, answer=answer)
+        self._trace.record(FAULT, "asked", api=api.name, node=node_id, answer=answer)

@@ -5,6 +5,7 @@ from typing import Final
 
 from tidelog.client.errors import ClientError
 from tidelog.client.topics import create_partitions, create_topic, delete_topic
+from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import Office
 from tidelog.wire.errors import ApiError
 
@@ -45,4 +46,4 @@ class Churn:
                     told = error.code.name
                 except ClientError as error:
                     told = type(error).__name__
-                self._office.trace.record("churn", topic=name, what=what, told=told)
+                self._office.trace.record(CLIENT, "churn", topic=name, what=what, told=told)

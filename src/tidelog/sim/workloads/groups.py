@@ -11,6 +11,7 @@ from tidelog.client.group_member import GroupMember
 from tidelog.client.groups import committed_offsets
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
+from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import TOPIC, Office
 from tidelog.wire.errors import ApiError, ErrorCode
 
@@ -50,7 +51,7 @@ class Group:
                 except TimeoutError:
                     await member.leave()
                 except (ApiError, ClientError) as error:
-                    self._office.trace.record("no_member", member=number, error=str(error)[:80])
+                    self._office.trace.record(CLIENT, "no_member", member=number, error=str(error)[:80])
                     await member.leave()
                 await asyncio.sleep(rng.expovariate(1 / BACKOFF_S))
 
@@ -79,6 +80,9 @@ class Group:
         if ahead and await member.commit(ahead) and self._offsets_era() == era:
             self.commits += 1
             for tp, offset in ahead.items():
+                self._office.trace.record(
+                    CLIENT, "committed", group=GROUP, topic=tp.topic, partition=tp.partition, offset=offset
+                )
                 self._committed[tp] = max(offset, self._committed.get(tp, 0))
 
     def _compare(self, before: Mapping[TopicPartition, int], found: Mapping[TopicPartition, int], era: int) -> None:

@@ -8,6 +8,7 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.errors import ClientError
 from tidelog.client.offsets import LATEST, list_offsets
 from tidelog.core.ids import TopicPartition
+from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import TOPIC, Office
 from tidelog.wire.errors import ApiError
 
@@ -54,11 +55,20 @@ class Readers:
                 found = await consumer.poll()
             except (ApiError, ClientError) as error:
                 # Also out of range: an old leader may not have what a new one has shown.
-                office.trace.record("unread", partition=partition.partition, error=str(error)[:80])
+                office.trace.record(CLIENT, "unread", topic=TOPIC, partition=partition.partition, error=str(error)[:80])
                 await client.refresh([TOPIC])
                 await asyncio.sleep(BACKOFF_S)
                 continue
             self.read += len(found)
+            if found:
+                office.trace.record(
+                    CLIENT,
+                    "read",
+                    topic=TOPIC,
+                    partition=partition.partition,
+                    offset=found[0].record.offset,
+                    records=len(found),
+                )
             for consumed in found:
                 watch.on_read(partition, position, consumed.record.offset, bytes(consumed.record.value or b""), era)
                 position = consumed.record.offset + 1
@@ -76,4 +86,12 @@ class Readers:
                     answer = (await list_offsets(client, {partition: LATEST}))[partition]
                 except (ApiError, ClientError):
                     continue
+                office.trace.record(
+                    CLIENT,
+                    "latest",
+                    topic=TOPIC,
+                    partition=partition.partition,
+                    leader_epoch=answer.leader_epoch,
+                    offset=answer.offset,
+                )
                 watch.on_latest(partition, answer.leader_epoch, answer.offset, before, era)

@@ -14,6 +14,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.producer import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Producer
 from tidelog.client.topics import create_topic
 from tidelog.core.ids import TopicPartition
+from tidelog.sim.trace import CLIENT, RUN
 from tidelog.sim.workloads.office import RETRY_S, TOPIC, Office
 from tidelog.wire.errors import ApiError
 from tidelog.wire.records.plain import Record
@@ -117,7 +118,7 @@ class Writers:
             for partition in range(self._office.partitions):
                 wrong += self.ledger.compare(partition, await self._read(client, partition))
         self._office.trace.record(
-            "checked", acknowledged=self.ledger.batches, forgotten=self.ledger.forgotten, wrong=len(wrong)
+            RUN, "checked", acknowledged=self.ledger.batches, forgotten=self.ledger.forgotten, wrong=len(wrong)
         )
         if wrong:
             raise Broken("\n".join(wrong[:20]))
@@ -141,16 +142,17 @@ class Writers:
         office, where = self._office, TopicPartition(TOPIC, partition)
         record = Record(timestamp=office.now_ms(), key=None, value=value)
         era = office.watch.era_of(where)
+        sent = {"topic": TOPIC, "partition": partition, "value": value.decode(), "sent": office.trace.now_s}
         known = False
         try:
             offset = await producer.send(TOPIC, partition, [record])
         except (ApiError, ClientError) as error:
-            office.trace.record("unknown", value=value.decode(), error=type(error).__name__)
+            office.trace.record(CLIENT, "unknown", **sent, acks=style.acks, error=type(error).__name__)
         else:
             # What a leader promised before an unclean election, or asked for less than all, may be lost.
             known = style.acks == ACKS_ALL and office.watch.era_of(where) == era
             told = "acknowledged" if style.acks == ACKS_ALL else "written"
-            office.trace.record(told, value=value.decode(), partition=partition, offset=offset)
+            office.trace.record(CLIENT, told, **sent, acks=style.acks, offset=offset)
         if known:
             self.ledger.acknowledged.setdefault(partition, {})[value] = offset
             office.watch.on_acknowledged(where, offset, value, era)
