@@ -1,6 +1,6 @@
 """The partitions of this broker, and how a metadata delta changes them (deletions first, then roles)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Protocol
 from uuid import UUID
 
@@ -94,10 +94,10 @@ class ReplicaManager:
         for topic_partition, topic_id in changes.deletes:
             self._remove(topic_partition, topic_id)
             yield
-        # First: a smaller ISR must not be counted by a minimum from before it.
-        self._reconfigure_changed(delta, now_s)
+        roles = (*changes.leaders, *changes.followers)
+        self._reconfigure_changed(delta, frozenset(change.topic_partition for change in roles), now_s)
         configs: dict[str, TopicConfig] = {}
-        for change in (*changes.leaders, *changes.followers):
+        for change in roles:
             topic = change.topic_partition.topic
             config = configs.get(topic)
             if config is None:
@@ -108,7 +108,11 @@ class ReplicaManager:
             )
             partition = self._ensure(change.topic_partition, change.topic_id, config, now_ms, is_new=is_new)
             if partition is not None:
+                # In one step: neither may a smaller ISR be counted by the minimum from before it, nor a smaller minimum
+                # commit what a leader holds that is none any more.
+                partition.log.config = config
                 self._take_role(partition, change.after, now_s)
+                self._advance(partition, now_s)
             yield
         if delta.brokers:
             self._look_again(delta.brokers, now_s)
@@ -172,28 +176,33 @@ class ReplicaManager:
         self.context.lag_s = self._config.replica_lag_time_max_ms / 1000
         self.on_config(self._config)
 
-    def _reconfigure_changed(self, delta: MetadataDelta, now_s: float) -> None:
+    def _reconfigure_changed(self, delta: MetadataDelta, besides: Set[TopicPartition], now_s: float) -> None:
+        """Of every partition but those whose role changes as well."""
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             self.configure(delta.after)
             for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
-                self._reconfigure(delta.after, topic, now_s)
+                self._reconfigure(delta.after, topic, besides, now_s)
             return
         for resource in delta.configs:
             if resource.type is ResourceType.TOPIC:
-                self._reconfigure(delta.after, resource.name, now_s)
+                self._reconfigure(delta.after, resource.name, besides, now_s)
 
-    def _reconfigure(self, image: ClusterImage, topic: str, now_s: float) -> None:
+    def _reconfigure(self, image: ClusterImage, topic: str, besides: Set[TopicPartition], now_s: float) -> None:
         found = image.topics_by_name.get(topic)
         if found is None:
             return
         config = self.topic_config(image, topic)
         for number in sorted(found.partitions):
-            partition = self._partitions.get(TopicPartition(topic, number))
-            if partition is not None:
+            topic_partition = TopicPartition(topic, number)
+            partition = self._partitions.get(topic_partition)
+            if partition is not None and topic_partition not in besides:
                 partition.log.config = config
-                # `min.insync.replicas` may have held it up.
-                if partition.advance_high_watermark(now_s):
-                    self.on_progress(partition)
+                self._advance(partition, now_s)
+
+    def _advance(self, partition: Partition, now_s: float) -> None:
+        """`min.insync.replicas` may have held the high watermark up."""
+        if partition.advance_high_watermark(now_s):
+            self.on_progress(partition)
 
     # --- logs
 

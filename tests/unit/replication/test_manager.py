@@ -11,6 +11,7 @@ from tests.unit.replication.leader_kit import NOW, batch, broker, brokers, epoch
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.metadata.compare import compare
+from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import (
     EMPTY_IMAGE,
     BrokerRegistration,
@@ -89,11 +90,27 @@ class Host:
         topic_id: UUID = TOPIC_ID,
         known: Mapping[int, BrokerRegistration] | None = None,
         config: Mapping[str, str] | None = None,
+        partitions: int = 1,
     ) -> None:
-        """The metadata from now on: one topic with one partition, or none."""
+        """The metadata from now on: one topic, its partitions alike, or none."""
+        delta = self.delta(registration, topic_id=topic_id, known=known, config=config, partitions=partitions)
+        self.leadership.clear()
+        self.progress.clear()
+        self.fetchers.told.clear()
+        self.replicas.apply(delta, NOW, self.now_s)
+
+    def delta(
+        self,
+        registration: PartitionRegistration | None,
+        *,
+        topic_id: UUID = TOPIC_ID,
+        known: Mapping[int, BrokerRegistration] | None = None,
+        config: Mapping[str, str] | None = None,
+        partitions: int = 1,
+    ) -> MetadataDelta:
         after = ClusterImage(brokers=brokers(1, 2, 3) if known is None else known)
         if registration is not None:
-            topic = TopicImage("orders", topic_id, {0: registration})
+            topic = TopicImage("orders", topic_id, dict.fromkeys(range(partitions), registration))
             resource = ConfigResource(ResourceType.TOPIC, "orders")
             after = ClusterImage(
                 brokers=after.brokers,
@@ -105,10 +122,7 @@ class Host:
             )
         delta = compare(self.image, after)
         self.image = after
-        self.leadership.clear()
-        self.progress.clear()
-        self.fetchers.told.clear()
-        self.replicas.apply(delta, NOW, self.now_s)
+        return delta
 
     def write(self) -> int:
         return self.partition.append_as_leader(batch(), 1, NOW, self.now_s).last_offset + 1
@@ -217,6 +231,29 @@ def test_a_smaller_minimum_lets_the_high_watermark_go_on() -> None:
     assert host.partition.log.high_watermark == 0
     host.see(led(isr=(1,)), config={"min.insync.replicas": "1"})
     assert (host.partition.log.high_watermark, host.progress) == (1, [ORDERS])
+
+
+@pytest.mark.rule("W1", "E5")
+def test_a_smaller_minimum_commits_nothing_where_the_same_delta_ends_the_leadership() -> None:
+    """What waited under the old minimum was never committed: the new leader, eligible by that minimum, may lack it."""
+    host = Host()
+    host.see(led(isr=(1,), elr=(2,)), config={"min.insync.replicas": "2"})
+    host.write()
+    host.see(followed(isr=(2,), leader_epoch=4, partition_epoch=2), config={"min.insync.replicas": "1"})
+    assert (host.partition.log.high_watermark, host.progress) == (0, [])
+
+
+@pytest.mark.rule("W1")
+def test_between_two_steps_a_partition_has_its_minimum_and_its_role_of_the_same_metadata() -> None:
+    host = Host()
+    host.see(led(isr=(1,)), config={"min.insync.replicas": "2"}, partitions=2)
+    delta = host.delta(led(partition_epoch=1), config={"min.insync.replicas": "1"}, partitions=2)
+    seen = []
+    for _ in host.replicas.apply_stepwise(delta, NOW, host.now_s):
+        seen.append(
+            [(len(each.require_leader().isr_state.isr), each.config.min_insync_replicas) for each in host.replicas]
+        )
+    assert seen == [[(2, 1), (1, 2)], [(2, 1), (2, 1)]]
 
 
 @pytest.mark.rule("I2")
