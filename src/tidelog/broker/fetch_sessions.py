@@ -54,12 +54,18 @@ class WantedPartition:
             or answer.log_start_offset != self.log_start_offset
             or answer.last_stable_offset != self.last_stable_offset
         )
-        # After an error the reader has to be told the offsets again, whatever they are.
-        failed = answer.error_code != ErrorCode.NONE
-        self.high_watermark = -1 if failed else answer.high_watermark
-        self.last_stable_offset = -1 if failed else answer.last_stable_offset
-        self.log_start_offset = -1 if failed else answer.log_start_offset
+        if answer.error_code != ErrorCode.NONE or answer.diverging_epoch.epoch >= 0:
+            # The reader takes no offsets of such an answer.
+            self.tell_again()
+        else:
+            self.high_watermark = answer.high_watermark
+            self.last_stable_offset = answer.last_stable_offset
+            self.log_start_offset = answer.log_start_offset
         return changed
+
+    def tell_again(self) -> None:
+        """The next answer has news, whatever the offsets are."""
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
 
 class SessionFetch(NamedTuple):
@@ -201,6 +207,9 @@ class FetchSessions:
         for item in _wanted(request, name_of):
             key = _key(item)
             known = session.wanted.setdefault(key, item)
+            if known.ask.current_leader_epoch != item.ask.current_leader_epoch:
+                # Another leader may have cut both logs in between.
+                known.tell_again()
             known.ask = item.ask
             session.unsettled.setdefault(key, known)
         for known in session.unsettled.values():

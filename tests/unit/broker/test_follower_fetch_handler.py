@@ -175,6 +175,53 @@ def test_a_follower_that_diverges_is_told_where_and_has_told_nothing() -> None:
     on_virtual_time(story)
 
 
+@pytest.mark.rule("F7", "W3")
+def test_what_came_with_a_divergence_is_told_again() -> None:
+    """The follower cuts its log and takes no offsets then: nothing may be written for hours after it."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with running_node(MemoryDisk()) as broker:
+            client, follower = await VirtualClient.connect(), await VirtualClient.connect()
+            await client.create_topic("orders")
+            with_second_broker(broker, leader=1, isr=(1,), epoch=7)
+            await client.produce("orders", b"x")
+            with_second_broker(broker, leader=1, isr=(1,), epoch=9)
+            before = loop.time()
+            first = await follower.call(follower_fetch(broker, 2, 9, last_epoch=7, session=(0, 0)), V)
+            assert only(first).diverging_epoch.end_offset == 1
+            request = follower_fetch(broker, 1, 9, wait_ms=10_000, last_epoch=7, session=(first.session_id, 1))
+            found = only(await follower.call(request, V))
+            assert (found.high_watermark, found.records, loop.time()) == (1, b"", before)
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("F7", "W3")
+def test_in_a_new_leader_epoch_a_session_is_told_the_offsets_again() -> None:
+    """Another leader may have cut both logs in between: what was told in an earlier epoch is worth nothing."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with running_node(MemoryDisk()) as broker:
+            client, follower = await VirtualClient.connect(), await VirtualClient.connect()
+            await client.create_topic("orders")
+            with_second_broker(broker, leader=1, isr=(1, 2), epoch=7)
+            await client.produce("orders", b"x", acks=1)
+            await client.produce("orders", b"y", acks=1)
+            first = await follower.call(follower_fetch(broker, 2, 7, last_epoch=7, session=(0, 0)), V)
+            assert only(first).high_watermark == 2
+            with_second_broker(broker, leader=2, isr=(2,), epoch=8)
+            broker.replicas.partition(ORDERS).log.truncate_to(1, 0)
+            with_second_broker(broker, leader=1, isr=(1, 2), epoch=9)
+            before = loop.time()
+            request = follower_fetch(broker, 1, 9, wait_ms=10_000, last_epoch=7, session=(first.session_id, 1))
+            found = only(await follower.call(request, V))
+            assert (found.high_watermark, found.records, loop.time()) == (1, b"", before)
+
+    on_virtual_time(story)
+
+
 @pytest.mark.rule("F6")
 def test_a_follower_is_told_the_end_of_the_log() -> None:
     async def story() -> None:
