@@ -209,9 +209,7 @@ class _FromLeader:
             self._peers.drop(self.fetcher.leader_id)
 
     def end(self) -> None:
-        if self._hurrying is not None:
-            self._hurrying.cancel()
-            self._hurrying = None
+        self._stop_hurrying()
         self.task.cancel()
         if self.fetcher.in_flight is not None:
             self._peers.drop(self.fetcher.leader_id)
@@ -229,6 +227,13 @@ class _FromLeader:
                 # Whatever it was: without this task nothing would be replicated from this leader any more.
                 log.exception("fetching from leader %d failed and is tried again", self.fetcher.leader_id)
                 self.fetcher.on_failure(request, self._loop.time())
+            self._stop_hurrying()
+
+    def _stop_hurrying(self) -> None:
+        """What was held is over. Who comes while the next one is held hurries that one."""
+        if self._hurrying is not None:
+            self._hurrying.cancel()
+            self._hurrying = None
 
     async def _sleep(self) -> None:
         now_s = self._loop.time()

@@ -156,6 +156,28 @@ def test_what_is_assigned_meanwhile_does_not_wait_for_the_held_fetch() -> None:
     on_virtual_time(story)
 
 
+def test_each_held_fetch_is_given_up_in_its_own_time() -> None:
+    """One that ended by itself before it was given up must not let the next one be waited for to its end."""
+
+    async def story() -> None:
+        world = World()
+        world.assign()
+        await asyncio.sleep(0.1)
+        world.assign(OTHER)
+        await asyncio.sleep(HURRY_S / 4)
+        world.peers.wake(ONE)
+        await asyncio.sleep(HURRY_S / 4)
+        assert world.peers.dropped == []
+        write(world.leader_log(OTHER), [(0, 2)])
+        world.assign(OTHER)
+        await asyncio.sleep(HURRY_S + 0.01)
+        assert world.peers.dropped == [ONE]
+        assert world.log(OTHER).log_end_offset == 2
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
 def test_a_leader_that_cannot_be_reached_is_asked_again_less_and_less_often() -> None:
     async def story() -> None:
         world = World()
