@@ -177,6 +177,8 @@ class FetchSessions:
     ) -> FetchSession | None:
         if self._slots <= 0:
             return None
+        if of_replica:
+            self._close_idle_replicas(now)
         if len(self._sessions) >= self._slots:
             leaves = self._least_needed(of_replica, now)
             if leaves is None:
@@ -202,6 +204,12 @@ class FetchSessions:
         if not for_replica:
             return None
         return next((session for session in self._sessions.values() if not session.of_replica), None)
+
+    def _close_idle_replicas(self, now: float) -> None:
+        """A follower that is started again begins anew, and every append looks into every session of a follower."""
+        for session in list(self._of_replicas.values()):
+            if now - session.used_at >= EVICT_AFTER_S:
+                self.close(session.session_id)
 
     def _update(self, session: FetchSession, request: FetchRequest, name_of: NameOf) -> None:
         for item in _wanted(request, name_of):

@@ -190,3 +190,19 @@ def test_a_consumer_looks_at_everything(sessions: FetchSessions) -> None:
     session = settled(sessions, replica_id=-1)
     assert looked_at(sessions, session, now=0.1) == ["orders", "payments"]
     assert sessions.stir([TopicIdPartition(PAYMENTS, 0)]) == []
+
+
+def test_the_session_of_a_follower_that_is_gone_is_not_stirred_for_ever() -> None:
+    """One that restarts knows nothing of its session: each life would leave one, and each append would go through it."""
+    sessions = FetchSessions(100, random.Random(1))
+    settled(sessions)
+    assert len(sessions) == 1
+    first = request(0, 0, (ORDERS, 0, 5))
+    first.replica_state = ReplicaState(replica_id=2, replica_epoch=7)
+    second, _ = sessions.begin(first, name_of, True, EVICT_AFTER_S - 1)
+    assert len(sessions) == 2
+    third, _ = sessions.begin(first, name_of, True, EVICT_AFTER_S)
+    assert second is not None
+    assert third is not None
+    keys = [SessionFetch(each.session_id) for each in (second, third)]
+    assert (len(sessions), sessions.stir([TopicIdPartition(ORDERS, 0)])) == (2, keys)
