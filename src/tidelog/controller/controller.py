@@ -79,16 +79,18 @@ class Controller:
         self._take(image)
         self.sessions.clear()
         self.fast_fence.clear()
-        # Whoever was alive gets a full session. The local broker's earlier process is known to be dead: its
-        # directories are locked by this one.
-        alive = [
-            BrokerProcess(broker.broker_id, broker.epoch)
-            for broker in image.brokers.values()
-            if not broker.fenced and broker.broker_id != self._local_broker_id
-        ]
-        for process in alive:
-            self.sessions.touch(process.broker_id, now_s)
-        self.fast_fence.took_over(alive, now_s)
+        # Whoever was alive gets a full session. The local broker's earlier process is known to be dead (its directories
+        # are locked by this one): nobody waits for its session, but it is fenced when that ends.
+        elsewhere: list[BrokerProcess] = []
+        for broker in image.brokers.values():
+            if broker.fenced:
+                continue
+            if broker.broker_id == self._local_broker_id:
+                self.sessions.expect(broker.broker_id, now_s)
+            else:
+                self.sessions.touch(broker.broker_id, now_s)
+                elsewhere.append(BrokerProcess(broker.broker_id, broker.epoch))
+        self.fast_fence.took_over(elsewhere, now_s)
         if image.features:
             left = unfinished(self._situation(image.provenance.offset + 1, now_s))
             return Decision(

@@ -7,6 +7,8 @@ class BrokerSessions:
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._last_contact: dict[int, float] = {}
+        # Those of whose process nothing is known: a session runs, but nobody holds it.
+        self._unheard: set[int] = set()
         # How far each has said to have applied the metadata log.
         self._metadata_offsets: dict[int, int] = {}
         # What everybody must have applied before a broker that shuts down may stop.
@@ -14,7 +16,13 @@ class BrokerSessions:
 
     def touch(self, broker_id: int, now_s: float, metadata_offset: int = -1) -> None:
         self._last_contact[broker_id] = now_s
+        self._unheard.discard(broker_id)
         self.applied(broker_id, metadata_offset)
+
+    def expect(self, broker_id: int, now_s: float) -> None:
+        """It has a full session in which to be heard of, and another process of it may register meanwhile."""
+        self._last_contact[broker_id] = now_s
+        self._unheard.add(broker_id)
 
     def applied(self, broker_id: int, metadata_offset: int) -> None:
         """The broker has applied the metadata log up to there."""
@@ -22,17 +30,19 @@ class BrokerSessions:
 
     def forget(self, broker_id: int) -> None:
         self._last_contact.pop(broker_id, None)
+        self._unheard.discard(broker_id)
         self._metadata_offsets.pop(broker_id, None)
         self._shutdown_offsets.pop(broker_id, None)
 
     def clear(self) -> None:
         self._last_contact.clear()
+        self._unheard.clear()
         self._metadata_offsets.clear()
         self._shutdown_offsets.clear()
 
     def is_valid(self, broker_id: int, now_s: float) -> bool:
         last = self._last_contact.get(broker_id)
-        return last is not None and now_s < last + self._timeout_s
+        return last is not None and broker_id not in self._unheard and now_s < last + self._timeout_s
 
     def next_expiry_s(self) -> float | None:
         """When the longest silent broker runs out of time."""

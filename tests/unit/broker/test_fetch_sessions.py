@@ -193,7 +193,7 @@ def test_a_consumer_looks_at_everything(sessions: FetchSessions) -> None:
 
 
 def test_the_session_of_a_follower_that_is_gone_is_not_stirred_for_ever() -> None:
-    """One that restarts knows nothing of its session: each life would leave one, and each append would go through it."""
+    """One that restarts knows nothing of its session: each life would leave one for every append to go through."""
     sessions = FetchSessions(100, random.Random(1))
     settled(sessions)
     assert len(sessions) == 1

@@ -207,6 +207,31 @@ class TestHeartbeats:
         harness.now_s += 8.9
         assert harness.controller.fence_stale_broker(next_offset=0, now_s=harness.now_s) is None
 
+    @pytest.mark.rule("C2")
+    def test_the_broker_beside_a_new_controller_is_fenced_if_it_is_not_heard_of(self) -> None:
+        """Its last process is gone, and this one may take long to load its logs: others could lead meanwhile."""
+        harness = Harness(local_broker_id=1)
+        harness.join(1, 2)
+        harness.controller.activate(harness.image, [], harness.now_s)
+        harness.now_s += 5
+        harness.heartbeat(2)
+        harness.now_s += 4
+        decision = harness.controller.fence_stale_broker(next_offset=harness.next_offset, now_s=harness.now_s)
+        assert decision is not None
+        harness.take(decision)
+        assert [broker.fenced for broker in harness.image.brokers.values()] == [True, False]
+
+    @pytest.mark.rule("C2")
+    def test_the_broker_beside_a_new_controller_goes_on_if_it_is_heard_of(self) -> None:
+        harness = Harness(local_broker_id=1)
+        harness.join(1)
+        harness.controller.activate(harness.image, [], harness.now_s)
+        harness.now_s += 5
+        harness.heartbeat(1)
+        harness.now_s += 8
+        assert harness.controller.fence_stale_broker(next_offset=0, now_s=harness.now_s) is None
+        assert harness.register(1, incarnation=2).error_code == E.DUPLICATE_BROKER_REGISTRATION
+
 
 class TestElections:
     @pytest.mark.rule("C3")
