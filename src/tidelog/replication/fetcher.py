@@ -99,7 +99,7 @@ class Fetcher:
         # Also of the topic that had this name before.
         self.remove(partition.topic_partition)
         try:
-            event = following.begin(partition, now_ms)
+            event = following.begin(partition, leader_epoch, now_ms)
         except DiskError:
             # Its directory is offline now, and whoever watches that has been told: there is nothing to follow with.
             return []

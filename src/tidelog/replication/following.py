@@ -70,9 +70,17 @@ def follow_offsets(partition: Partition, leader: LeaderOffsets) -> bool:
     return log.high_watermark != before
 
 
-def begin(partition: Partition, now_ms: int) -> LogTruncated | None:
-    """Before the first fetch of a new leader epoch. Only a log that knows no epochs has to trust its HW (E3)."""
+def begin(partition: Partition, leader_epoch: LeaderEpoch, now_ms: int) -> LogTruncated | None:
+    """Before the first fetch of a new leader epoch. Only a log that knows no epochs has to trust its HW (E3).
+
+    Nobody wrote in an epoch after the leader's: such a one was read from a damaged header, and the leader, who knows
+    nothing of it, could not tell where to cut.
+    """
     log = partition.log
+    damaged = next((entry for entry in log.epochs.entries if entry.epoch > leader_epoch), None)
+    if damaged is not None:
+        reason = f"the log says epoch {damaged.epoch} where the leader's is {leader_epoch}: it is damaged"
+        return cut(partition, damaged.start_offset, reason, now_ms)
     if log.latest_epoch != UNDEFINED_EPOCH or log.high_watermark == log.log_end_offset:
         return NOTHING_CUT
     return cut(partition, log.high_watermark, "the log knows no leader epochs, only its high watermark", now_ms)

@@ -363,6 +363,19 @@ def test_a_log_that_knows_no_epochs_starts_from_its_high_watermark() -> None:
     catch_up(fetcher, ToyLeader({TP: theirs}, 0), partition)
 
 
+@pytest.mark.rule("E3")
+def test_a_log_that_claims_an_epoch_after_its_leaders_is_cut_there() -> None:
+    """No CRC covers the epochs in headers. A leader knows nothing of such a one, and could only say: out of range."""
+    theirs, partition = pair(epoch=4)
+    write(theirs, [(0, 6), (4, 2)])
+    write(partition.log, [(0, 3), (8, 1), (9, 1)])
+    fetcher = new_fetcher()
+    [event] = fetcher.assign(partition, LeaderEpoch(4), NOW)
+    assert isinstance(event, LogTruncated)
+    assert (event.old_end_offset, event.new_end_offset, "epoch 8" in event.reason) == (5, 3, True)
+    catch_up(fetcher, ToyLeader({TP: theirs}, 4), partition)
+
+
 @pytest.mark.rule("E3", "C6")
 def test_a_cut_below_the_high_watermark_says_so_and_lowers_it() -> None:
     """Only an unclean election can ask for that: the leader lost what was committed."""
