@@ -9,7 +9,7 @@ from tidelog.client.client import Client
 from tidelog.client.errors import raise_for
 from tidelog.client.offsets import IsolationLevel, list_offsets
 from tidelog.core.ids import TopicPartition
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -77,7 +77,11 @@ class Consumer:
         topics: dict[str, FetchTopic] = {}
         names: dict[UUID, str] = {}
         for tp in partitions:
-            topic_id = metadata.topics[tp.topic].topic_id
+            known = metadata.topics.get(tp.topic)
+            if known is None:
+                # Whoever shares the client has met an error since, and has its leaders asked for again.
+                raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {tp} is not known at the moment")
+            topic_id = known.topic_id
             names[topic_id] = tp.topic
             topic = topics.setdefault(tp.topic, FetchTopic(topic=tp.topic, topic_id=topic_id))
             topic.partitions.append(
