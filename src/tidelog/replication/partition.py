@@ -248,6 +248,10 @@ class Partition:
         """Whether a change of this leader's ISR is under way."""
         return isinstance(self.role, Leader) and not isinstance(self.role.isr_state, Committed)
 
+    def has_in_sync(self, replica_id: int) -> bool:
+        """Whether this leader's ISR has it."""
+        return isinstance(self.role, Leader) and replica_id in self.role.isr_state.isr
+
     def is_throttled_for(self, replica_id: int) -> bool:
         """Whether what this follower is sent counts against the leader's throttle: never of one in sync (C8)."""
         named = self.config.leader_replication_throttled_replicas

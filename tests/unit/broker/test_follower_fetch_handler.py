@@ -1,6 +1,7 @@
 """Fetches of a follower over the wire to a whole node: what ends their wait, what they tell, who is woken by it."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.unit.broker.virtual_node import (
     running_node,
 )
 
+from tidelog.replication.fetch_session import SHORTEST_WALK_S
 from tidelog.storage.memory import MemoryDisk
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.delete_records import (
@@ -218,6 +220,36 @@ def test_in_a_new_leader_epoch_a_session_is_told_the_offsets_again() -> None:
             request = follower_fetch(broker, 1, 9, wait_ms=10_000, last_epoch=7, session=(first.session_id, 1))
             found = only(await follower.call(request, V))
             assert (found.high_watermark, found.records, loop.time()) == (1, b"", before)
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("F7", "I3")
+def test_what_lets_a_follower_join_while_its_fetch_waits_is_not_forgotten() -> None:
+    """Only a new fetch proposes it. One that waits has to leave the partition to the next, not to the next walk."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with running_node(MemoryDisk()) as broker:
+            client, follower = await VirtualClient.connect(), await VirtualClient.connect()
+            await client.create_topic("orders")
+            with_second_broker(broker, leader=1, isr=(1,), epoch=7)
+            both = broker.image.brokers
+            broker.replicas.context.brokers = {**both, 2: replace(both[2], fenced=True)}
+            first = await follower.call(follower_fetch(broker, 0, 7, session=(0, 0)), V)
+            request = follower_fetch(broker, 0, 7, wait_ms=100, session=(first.session_id, 1))
+            waiting = asyncio.ensure_future(follower.call(request, V))
+            await asyncio.sleep(0.05)
+            partition = broker.replicas.partition(ORDERS)
+            assert not partition.is_isr_pending()
+            broker.replicas.context.brokers = both
+            broker.replicas.on_progress(partition)
+            await waiting
+            assert loop.time() < SHORTEST_WALK_S
+            request = follower_fetch(broker, 0, 7, session=(first.session_id, 2))
+            request.topics = []
+            await follower.call(request, V)
+            assert partition.is_isr_pending()
 
     on_virtual_time(story)
 
