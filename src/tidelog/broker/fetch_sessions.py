@@ -104,9 +104,9 @@ class FetchSession:
         elif key in self.wanted:
             self.unsettled[key] = item
 
-    def to_look_at(self, now: float) -> list[WantedPartition]:
+    def to_look_at(self, now: float, lag_s: float) -> list[WantedPartition]:
         """By a new request: everything that may have something to tell."""
-        if self.of_replica and now - self.looked_at_all_s < walk_interval_s(len(self.wanted)):
+        if self.of_replica and now - self.looked_at_all_s < walk_interval_s(len(self.wanted), lag_s):
             return list(self.unsettled.values())
         self.looked_at_all_s = now
         return list(self.wanted.values())
@@ -126,7 +126,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(
-        self, request: FetchRequest, name_of: NameOf, uses_topic_ids: bool, now: float
+        self, request: FetchRequest, name_of: NameOf, uses_topic_ids: bool, now: float, lag_s: float = float("inf")
     ) -> tuple[FetchSession | None, list[WantedPartition]]:
         """The session of a request (None: sessionless) and the partitions to read. ApiError if it has none."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -152,7 +152,7 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.used_at = now
         self._sessions.move_to_end(session.session_id)
-        return session, session.to_look_at(now)
+        return session, session.to_look_at(now, lag_s)
 
     def stir(self, partitions: Iterable[TopicIdPartition]) -> list[Hashable]:
         """Something happened to these: the keys under which fetches may wait for one of them."""

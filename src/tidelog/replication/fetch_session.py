@@ -19,13 +19,18 @@ MAX_EPOCH: Final = 2**31 - 1
 SHORTEST_WALK_S: Final = 0.4
 # A walk takes some 10 µs for each partition, on both sides: about a hundredth of the time goes into walks.
 WALK_A_PARTITION_S: Final = 0.001
-# A follower's fetches tell when it was caught up (I1), and `replica.lag.time.max.ms` is 30 s.
 LONGEST_WALK_S: Final = 5.0
+# A follower's fetches tell when it was caught up (I1): often enough that it is not taken for late when a record comes.
+WALKS_IN_LAG_TIME: Final = 4
 
 
-def walk_interval_s(partitions: int) -> float:
-    """How often both sides of a follower's session go through all of it, and not only what they know to have moved."""
-    return min(max(SHORTEST_WALK_S, WALK_A_PARTITION_S * partitions), LONGEST_WALK_S)
+def walk_interval_s(partitions: int, lag_s: float = float("inf")) -> float:
+    """How often both sides of a follower's session go through all of it, and not only what they know to have moved.
+
+    `lag_s` is `replica.lag.time.max.ms`, by which a leader goes.
+    """
+    longest_s = min(LONGEST_WALK_S, lag_s / WALKS_IN_LAG_TIME)
+    return min(max(SHORTEST_WALK_S, WALK_A_PARTITION_S * partitions), longest_s)
 
 
 class IncrementalFetches:

@@ -206,3 +206,18 @@ def test_the_session_of_a_follower_that_is_gone_is_not_stirred_for_ever() -> Non
     assert third is not None
     keys = [SessionFetch(each.session_id) for each in (second, third)]
     assert (len(sessions), sessions.stir([TopicIdPartition(ORDERS, 0)])) == (2, keys)
+
+
+@pytest.mark.rule("I1")
+def test_a_follower_is_looked_at_several_times_in_its_lag_time() -> None:
+    """An idle partition tells by it that its follower was caught up; else the next record would find it late."""
+    sessions = FetchSessions(2, random.Random(1))
+    first = request(0, 0, *((ORDERS, number, 5) for number in range(4000)))
+    first.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
+    session, wanted = sessions.begin(first, name_of, True, 0.0)
+    assert session is not None
+    for item in wanted:
+        session.settle(item, settled=True)
+    for now, lag_s, looked_at in ((2.0, 30.0, 0), (2.0, 10.0, 0), (2.6, 10.0, 4000), (3.0, 2.0, 0), (3.2, 2.0, 4000)):
+        _, wanted = sessions.begin(request(session.session_id, session.epoch), name_of, True, now, lag_s)
+        assert len(wanted) == looked_at, (now, lag_s)

@@ -32,8 +32,9 @@ NOT_TOLD: Final = 2**63 - 1
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
     uses_topic_ids = ctx.api_version >= TOPIC_IDS_SINCE
     name_of = partial(topic_name, broker.image)
+    now_s, lag_s = broker.loop.time(), broker.replicas.context.lag_s
     try:
-        session, wanted = broker.fetch_sessions.begin(request, name_of, uses_topic_ids, broker.loop.time())
+        session, wanted = broker.fetch_sessions.begin(request, name_of, uses_topic_ids, now_s, lag_s)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     delayed = DelayedFetch(broker, ctx, request, session, wanted)
