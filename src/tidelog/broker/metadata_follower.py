@@ -133,12 +133,13 @@ class MetadataFollower:
             registered = image.broker(broker.node_id)
             if registered is None or registered.fenced or registered.incarnation_id != self._incarnation_id:
                 return
-            self.has_roles = True
             delta = compare(EMPTY_IMAGE, image)
         self._note_fenced(delta)
         yield from broker.replicas.apply_stepwise(delta, broker.wall_clock.now_ms(), broker.loop.time())
-        # Only now: it is by the image's offset that the controller is told how far this broker has applied.
+        # Only now: it is by the image's offset that the controller is told how far this broker has applied, and of a
+        # partition that has no log then, that its directory is lost.
         broker.image = image
+        self.has_roles = True
         offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
         if offsets_topic is not None:
             broker.groups.partition_count = len(offsets_topic.partitions)

@@ -1,5 +1,7 @@
 """Brokers with two log directories, one of which fails: only its partitions move, and the broker lives (C10)."""
 
+import asyncio
+
 import pytest
 from tests.unit.broker.replica_stories import (
     create,
@@ -15,6 +17,7 @@ from tests.unit.broker.replica_stories import (
 )
 from tests.unit.broker.virtual_cluster import on_virtual_cluster
 
+from tidelog.broker import metadata_follower
 from tidelog.core.ids import DIR_UNASSIGNED, NO_LEADER, TopicPartition
 from tidelog.replication.roles import Leader, Offline
 from tidelog.sim.cluster import SimCluster
@@ -78,6 +81,29 @@ def test_the_controller_learns_where_replicas_lie() -> None:
         assert {tp: registration(cluster, tp).directories for tp in TOPICS} == before
 
     on_virtual_cluster(story, controllers=CONTROLLERS, properties=PROPERTIES)
+
+
+@pytest.mark.rule("C5")
+def test_a_broker_that_still_takes_its_roles_has_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many partitions take a while, and the broker is unfenced meanwhile: what has no log yet is in no lost directory,
+    and nobody is elected uncleanly for it.
+    """
+    monkeypatch.setattr(metadata_follower, "SLICE_S", -1.0)
+
+    async def story(cluster: SimCluster) -> None:
+        for tp in TOPICS:
+            await create(cluster, [1], tp)
+        before = {tp: registration(cluster, tp) for tp in TOPICS}
+        await cluster.restart(1)
+        for tp in TOPICS:
+            await until_led_by(cluster, 1, tp)
+        await asyncio.sleep(10.0)
+        for tp in TOPICS:
+            after = registration(cluster, tp)
+            # One epoch for its going, one for its coming back.
+            assert (after.directories, after.leader_epoch) == (before[tp].directories, before[tp].leader_epoch + 2)
+
+    on_virtual_cluster(story, brokers=1)
 
 
 def test_a_failed_directory_moves_its_own_leaders_and_no_others() -> None:
