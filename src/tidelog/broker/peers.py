@@ -26,6 +26,13 @@ class _Lane:
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: Connection | None = None
 
+    def ready(self, address: Address | None) -> Connection | None:
+        """The connection to there, if nobody has to open one first."""
+        connection = self.connection
+        if connection is None or connection.closed or connection.address != address or self.opening.locked():
+            return None
+        return connection
+
     def abort(self, reason: str) -> None:
         if self.connection is not None:
             self.connection.abort(reason)
@@ -62,11 +69,14 @@ class Peers:
         request. RequestTimedOut (one of these) closes the connection: what else waits on this lane fails with it.
         """
         deadline_s = self._loop.time() + timeout_s
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                connection = await self._connection(node, lane)
-        except TimeoutError as error:
-            raise RequestTimedOut(f"no connection to node {node} within {timeout_s:g} s") from error
+        known = self._lanes.get((node, lane))
+        connection = None if known is None else known.ready(self._address_of(node))
+        if connection is None:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    connection = await self._connection(node, lane)
+            except TimeoutError as error:
+                raise RequestTimedOut(f"no connection to node {node} within {timeout_s:g} s") from error
         try:
             chosen = connection.version_of(type(request), at_most=version)
         except ClientError as error:

@@ -113,13 +113,16 @@ class Leader:
         """Of a voter under the key of the voter set (static voters have no directory id), of others under their own."""
         if self.voters.is_voter(key):
             key = self.voters.voters[key.id].key
+        return self._progress_of(key)
+
+    def voter_progress(self) -> list[ReplicaProgress]:
+        return [self._progress_of(voter.key) for voter in self.voters.voters.values()]
+
+    def _progress_of(self, key: ReplicaKey) -> ReplicaProgress:
         found = self.replicas.get(key)
         if found is None:
             found = self.replicas[key] = ReplicaProgress(key, last_fetch_s=self.since_s)
         return found
-
-    def voter_progress(self) -> list[ReplicaProgress]:
-        return [self.progress(voter.key) for voter in self.voters.voters.values()]
 
     def on_durable(self, key: ReplicaKey, end_offset: int) -> bool:
         """A replica holds everything below `end_offset` on stable storage; whether the high watermark moved."""

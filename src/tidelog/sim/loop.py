@@ -112,7 +112,14 @@ class VirtualLoop(SimLoop):
                 events._set_running_loop(loop)
                 current = loop
             self.steps += 1
-            handle._run()
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - told as asyncio's own handles tell it
+                loop.call_exception_handler(
+                    {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+                )
         if current is not self:
             events._set_running_loop(self)
         self.schedule.collect_due()

@@ -145,7 +145,7 @@ def struct(cls: type[T]) -> type[T]:
     namespace["__wire__"] = tuple(specs.items())
     namespace["__init__"] = _first_init
     namespace["__repr__"] = _repr
-    namespace["__eq__"] = _eq
+    namespace["__eq__"] = _first_eq
     namespace["__hash__"] = None
     made: type[T] = type(cls.__name__, cls.__bases__, namespace)
     return made
@@ -198,10 +198,22 @@ def _repr(self: Any) -> str:
     return f"{cls.__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name, _ in field_specs(cls))})"
 
 
-def _eq(self: Any, other: object) -> bool:
-    if type(self) is not type(other):
-        return False
-    return all(getattr(self, name) == getattr(other, name) for name, _ in field_specs(type(self)))
+def _first_eq(self: Any, other: object) -> bool:
+    cls: Any = type(self)
+    cls.__eq__ = _compile_eq(cls)
+    same: bool = self == other
+    return same
+
+
+def _compile_eq(cls: type) -> Callable[[Any, object], bool]:
+    """Writers ask it of every optional struct: is it the default, which is left out?"""
+    same = " and ".join(
+        ["type(self) is type(other)", *(f"self.{name} == other.{name}" for name, _ in field_specs(cls))]
+    )
+    names: dict[str, Any] = {}
+    exec(f"def __eq__(self, other):\n    return {same}", names)
+    compiled: Callable[[Any, object], bool] = names["__eq__"]
+    return compiled
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ class ConfigLayers:
     static: Mapping[str, str] = field(default_factory=dict)
     cluster: Mapping[str, str] = field(default_factory=dict)
     broker: Mapping[str, str] = field(default_factory=dict)
+    inherited: dict[str, Value] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What topics inherit, as far as somebody asked: resolving a topic must not parse everything again."""
 
     def get(self, name: str) -> str | None:
         for layer in (self.broker, self.cluster, self.static):

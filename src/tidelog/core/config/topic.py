@@ -86,6 +86,13 @@ def topic_value(layers: ConfigLayers, overrides: Mapping[str, str], row: ConfigK
 
 def inherited_value(layers: ConfigLayers, row: ConfigKey) -> Value:
     """What a topic without an override gets: the first broker synonym that is set, or the default."""
+    known = layers.inherited
+    if row.name not in known:
+        known[row.name] = _inherit(layers, row)
+    return known[row.name]
+
+
+def _inherit(layers: ConfigLayers, row: ConfigKey) -> Value:
     for synonym in row.synonyms:
         text = layers.get(synonym)
         if text is None:

@@ -53,7 +53,8 @@ class ReplicaLook:
         return f"broker {self.node_id} (start {self.process})"
 
     def state(self) -> tuple[object, ...]:
-        log, role = self.log, self.role
+        log, partition = self.log, self.partition
+        role = None if partition is None else partition.role
         isr_state = role.isr_state if isinstance(role, Leader) else None
         return (log.log_end_offset, log.high_watermark, log.truncations, role, isr_state, log.directory.failure)
 

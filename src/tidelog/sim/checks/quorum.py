@@ -23,6 +23,13 @@ class Member(NamedTuple):
     disk: Callable[[], SimDisk]
 
 
+def _state_of(member: Member) -> tuple[object, ...]:
+    """Whatever is judged changes with these."""
+    raft = member.raft
+    log = raft.log.log
+    return (member.process, log, raft.epoch, raft.is_leader, raft.high_watermark, log.log_end_offset, log.truncations)
+
+
 class Quorum(Invariant):
     """One leader per epoch; one persisted vote per epoch; HW monotonic and held by a majority of the voters in force;
     no truncation below HW; snapshot at X = replay of 0..X.
@@ -40,11 +47,16 @@ class Quorum(Invariant):
         self._committed_end = 0
         self._compared: dict[int, tuple[LogMirror, int, int]] = {}
         self._images: dict[int, ClusterImage] = {}
+        self._seen: dict[int, tuple[object, ...]] = {}
 
     # --- what is told ---
 
     def on_members(self, members: list[Member]) -> None:
         """A look at all members that run."""
+        seen = {member.node_id: _state_of(member) for member in members}
+        if seen == self._seen:
+            return
+        self._seen = seen
         for member in members:
             known = self._mirrors.get(member.node_id)
             if known is None or known.log is not member.raft.log.log:

@@ -8,13 +8,13 @@ nothing of what it exposed.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.broker.node import Node
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicIdPartition, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration
 from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.replication.roles import Leader, Offline
 from tidelog.sim.checks.clients import ConsistentRead, GroupCommits
@@ -50,6 +50,9 @@ from tidelog.storage.log_names import partition_of
 
 TICK_S: Final = 0.02
 
+# Of one partition in the newest image: topic id, history, registration, effective min ISR.
+_Committed: TypeAlias = tuple[UUID, PartitionHistory, PartitionRegistration, int]
+
 
 class Watch:
     """One run of one cluster. The first invariant that breaks is `failure`; after it nothing is judged any more."""
@@ -84,6 +87,7 @@ class Watch:
             Reassignment(self._rules),
         )
         self._histories: dict[TopicIdPartition, PartitionHistory] = {}
+        self._committed: dict[TopicPartition, _Committed | None] = {}
         self._replicas: dict[TopicPartition, dict[int, ReplicaLook]] = {}
         self._ended_unclean: dict[int, None] = {}
         self._lost_epochs: dict[tuple[int, TopicPartition], None] = {}
@@ -151,6 +155,7 @@ class Watch:
             self._quorum.on_image(node_id, image)
             if image.provenance.offset > self.image.provenance.offset:
                 before, self.image = self.image, image
+                self._committed.clear()
                 self._begin_eras(before, image)
                 for invariant in self._metadata_invariants:
                     invariant.on_metadata(before, image)
@@ -314,6 +319,30 @@ class Watch:
                 return
 
     def _look_of(self, partition: TopicPartition) -> PartitionLook | None:
+        if partition not in self._committed:
+            self._committed[partition] = self._committed_of(partition)
+        committed = self._committed[partition]
+        if committed is None:
+            return None
+        topic_id, history, registration, effective_min_isr = committed
+        for node_id in list(self._stale):
+            self._find_logs(node_id)
+        return PartitionLook(
+            topic_partition=partition,
+            topic_id=topic_id,
+            history=history,
+            image=self.image,
+            registration=registration,
+            effective_min_isr=effective_min_isr,
+            replicas=[
+                replica
+                for replica in self._replicas.get(partition, {}).values()
+                if replica.log.topic_id is None or replica.log.topic_id == topic_id
+            ],
+        )
+
+    def _committed_of(self, partition: TopicPartition) -> _Committed | None:
+        """What the newest image says of it; the same until there is a newer one."""
         registration = self.image.partition(partition)
         topic = self.image.topic(partition.topic)
         if registration is None or topic is None:
@@ -321,21 +350,8 @@ class Watch:
         history = self._history(partition)
         for member in registration.isr:
             history.trusted[member] = None
-        for node_id in list(self._stale):
-            self._find_logs(node_id)
-        return PartitionLook(
-            topic_partition=partition,
-            topic_id=topic.topic_id,
-            history=history,
-            image=self.image,
-            registration=registration,
-            effective_min_isr=self._rules(self.image, topic).effective_min_isr(registration.replicas),
-            replicas=[
-                replica
-                for replica in self._replicas.get(partition, {}).values()
-                if replica.log.topic_id in (None, topic.topic_id)
-            ],
-        )
+        effective_min_isr = self._rules(self.image, topic).effective_min_isr(registration.replicas)
+        return topic.topic_id, history, registration, effective_min_isr
 
     def _find_logs(self, node_id: int) -> None:
         """Which logs the node has now, and in which process."""
