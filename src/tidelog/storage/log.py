@@ -171,7 +171,7 @@ class Log:
         )
         log.max_decompressed_bytes = max_decompressed_bytes
         log._metadata_written = known_id is not None
-        if loaded.created or not clean_shutdown:
+        if loaded.created or not loaded.clean_shutdown:
             # Names made now, or by a process that did not live to sync them.
             log._entries_dirty += [log.directory.path, path]
         log_producers.load(log, now_ms)

@@ -42,6 +42,7 @@ class LoadedLog:
     log_start_offset: int
     log_end_offset: int
     created: bool
+    clean_shutdown: bool
     bytes_cut: int
     notes: list[str] = field(default_factory=list)
 
@@ -78,7 +79,16 @@ def load(
         segment.close_files()
     loader.epochs.truncate_from_end(loader.log_end_offset)
     loader.epochs.truncate_from_start(start)
-    return LoadedLog(loader.segments, loader.epochs, start, loader.log_end_offset, created, loader.bytes_cut, notes)
+    return LoadedLog(
+        loader.segments,
+        loader.epochs,
+        start,
+        loader.log_end_offset,
+        created,
+        loader.clean_shutdown,
+        loader.bytes_cut,
+        notes,
+    )
 
 
 def _tidy(disk: Disk, directory: str, notes: list[str]) -> dict[str, int]:
@@ -165,23 +175,46 @@ class _Loader:
                     f"{self.directory} is empty, but had been flushed up to offset {self.recovery_point}"
                 )
             return
-        unflushed = [] if self.clean_shutdown else self.segments.from_offset(self.recovery_point)
-        doubted = {segment.base_offset for segment in unflushed}
-        for segment in self.segments:
-            if segment.base_offset not in doubted:
-                self._check_indexes(segment, names)
         if self.clean_shutdown:
+            self._doubt_marker(names)
+        if self.clean_shutdown:
+            for segment in list(self.segments)[:-1]:
+                self._check_indexes(segment, names)
             self._complete_epochs(list(self.segments), log_start_offset)
-            active = self.segments.active
-            last = active.last_offset()
-            self.log_end_offset = active.base_offset if last is None else last + 1
         else:
+            unflushed = self.segments.from_offset(self.recovery_point)
+            for segment in self.segments:
+                if segment.base_offset < unflushed[0].base_offset:
+                    self._check_indexes(segment, names)
             self._recover(unflushed, log_start_offset)
         if self.log_end_offset < self.recovery_point:
             raise CorruptSegment(
                 f"{self.directory} ends at offset {self.log_end_offset}, but everything below its recovery point "
                 f"{self.recovery_point} had been flushed: records are missing"
             )
+
+    def _doubt_marker(self, names: dict[str, int]) -> None:
+        """Whoever stops in order flushes to the end: a log that goes on is not what the marker was written for.
+
+        A disk that brings an old marker back must not make anybody trust what was never synced.
+        """
+        active = self.segments.active
+        self.log_end_offset = active.base_offset
+        problem = ""
+        if active.base_offset <= self.recovery_point:
+            try:
+                self._check_indexes(active, names)
+                last = active.last_offset()
+                self.log_end_offset = active.base_offset if last is None else last + 1
+            except CorruptSegment as error:
+                # If it is what had been flushed that is torn, recovery says so.
+                problem = str(error)
+                active.size = names[f"{active.base_offset:020d}{LOG_SUFFIX}"]
+        if self.log_end_offset > self.recovery_point:
+            problem = f"the log goes on to {self.log_end_offset}"
+        if problem:
+            self.clean_shutdown = False
+            self.notes.append(f"not what was shut down cleanly: flushed up to {self.recovery_point}, but {problem}")
 
     def _open(self, base: int, names: dict[str, int], stem: str) -> Segment:
         return Segment(

@@ -158,6 +158,30 @@ def test_a_bad_index_is_rebuilt_after_a_clean_shutdown(
     assert again.offset_for_timestamp(NOW + 3) == (6, NOW + 3, 0)
 
 
+@pytest.mark.parametrize("torn", ["whole", "crc", "half"])
+def test_a_marker_of_an_earlier_shutdown_hides_no_torn_batch(
+    disk: MemoryDisk, filled: Log, open_log: MakeLog, batch: MakeBatch, torn: str
+) -> None:
+    filled.close(NOW)
+    later = bytearray(batch(2, base_offset=60, leader_epoch=1))
+    if torn == "crc":
+        later[-1] ^= 1
+    disk.open(_last(filled)).append(later[:65] if torn == "half" else later)
+    again = open_log(clean_shutdown=True, recovery_point=60, **SMALL)
+    assert again.log_end_offset == (62 if torn == "whole" else 60)
+    assert again.recovery_bytes_cut == {"whole": 0, "crc": len(later), "half": 65}[torn]
+    assert "not what was shut down cleanly: flushed up to 60" in again.recovery_notes[0]
+
+
+def test_a_marker_of_an_earlier_shutdown_hides_no_segment_since(
+    disk: MemoryDisk, filled: Log, open_log: MakeLog
+) -> None:
+    disk.open(_last(filled)).truncate(disk.file_size(_last(filled)) - 1)
+    again = open_log(clean_shutdown=True, recovery_point=4, **SMALL)
+    assert again.log_end_offset == 58
+    assert "flushed up to 4" in again.recovery_notes[0]
+
+
 def test_a_clean_start_reads_nothing_twice_and_trusts_the_files(
     disk: MemoryDisk, filled: Log, open_log: MakeLog
 ) -> None:
