@@ -10,6 +10,7 @@ from tidelog.core.ids import TopicIdPartition
 from tidelog.replication.fetch_session import SHORTEST_WALK_S
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import (
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -17,6 +18,7 @@ from tidelog.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from tidelog.wire.schema import changed
 
 pytestmark = pytest.mark.rule("F7")
 ORDERS, PAYMENTS = UUID(int=1000), UUID(int=1001)
@@ -109,6 +111,15 @@ def test_an_incremental_answer_carries_news_only(sessions: FetchSessions) -> Non
     failed = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, high_watermark=-1, records=b"")
     assert item.news(failed)
     assert item.news(PartitionData(high_watermark=6, last_stable_offset=5, log_start_offset=0, records=b""))
+
+
+def test_offsets_that_came_with_a_divergence_are_told_again(sessions: FetchSessions) -> None:
+    """A follower that is told to cut uses nothing else of the answer, and then there may be nothing to fetch."""
+    item = next(iter(opened(sessions).wanted.values()))
+    told = PartitionData(high_watermark=10, last_stable_offset=10, log_start_offset=0, records=b"")
+    assert item.news(changed(told, diverging_epoch=EpochEndOffset(epoch=0, end_offset=10)))
+    assert item.news(told)
+    assert not item.news(told)
 
 
 def test_a_topic_that_is_made_while_the_session_runs_is_forgotten_by_its_id(sessions: FetchSessions) -> None:
