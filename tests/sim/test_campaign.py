@@ -3,20 +3,21 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from tidelog.sim.campaign import Settings, run_seed
+from tidelog.sim.campaign import Settings, plan_of, run_seed
 from tidelog.sim.faults.kinds import KINDS, PROFILES
 
-SHORT = Settings(seconds=10.0, mean_gap_s=0.5)
+SHORT = Settings(seconds=10.0, mean_gap_s=0.5, least_faults=0, least_batches=0)
 
 PROGRAM = """
 import logging, sys
 logging.disable(logging.CRITICAL)
 from tidelog.sim.campaign import Settings, run_seed
 for seed in map(int, sys.argv[1:]):
-    outcome = run_seed(seed, Settings(seconds=10.0, mean_gap_s=0.5))
+    outcome = run_seed(seed, Settings(seconds=10.0, mean_gap_s=0.5, least_faults=0, least_batches=0))
     print(seed, outcome.digest, outcome.steps, outcome.faults)
 """
 
@@ -39,11 +40,31 @@ def test_the_same_seed_gives_the_same_trace_under_another_hash_seed() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_node_serves_again_after_faults_of_one_profile(profile: str) -> None:
-    outcome = run_seed(5, Settings(seconds=10.0, mean_gap_s=0.5, profiles=(profile,)))
+    outcome = run_seed(5, replace(SHORT, least_batches=10, profiles=(profile,)))
     assert outcome.counts["all_serve"] == 1
     assert outcome.faults >= 3
-    assert outcome.acknowledged > 10
     assert outcome.failure is None, outcome.failure.lines()
+
+
+def test_a_seed_goes_on_until_enough_faults_struck_and_enough_was_acknowledged() -> None:
+    settings = replace(SHORT, seconds=2.0, least_faults=10, least_batches=60)
+    outcome = run_seed(4, settings)
+    assert outcome.failure is None, outcome.failure.lines()
+    assert outcome.faults == 10
+    assert outcome.acknowledged >= 60
+    # As long as it needs, no longer: what was drawn and not tried is no part of it.
+    assert outcome.plan[-1].spare
+    assert len(outcome.plan) < len(plan_of(4, settings))
+    again = run_seed(4, settings, plan=outcome.plan)
+    assert again.digest == outcome.digest
+
+
+def test_a_seed_in_which_too_little_can_be_acknowledged_fails() -> None:
+    settings = replace(SHORT, seconds=1.0, least_batches=10_000, quiet_timeout_s=5.0)
+    failure = run_seed(4, settings).failure
+    assert failure is not None
+    assert failure.invariant == "Liveness"
+    assert "10000 are to be" in failure.what
 
 
 def test_leaving_out_a_fault_leaves_the_others_as_they_were() -> None:

@@ -13,6 +13,7 @@ from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
 
 if TYPE_CHECKING:
     from tidelog.sim.campaign import Outcome, Settings
+    from tidelog.sim.faults.plan import PlannedFault
     from tidelog.sim.runner import Totals
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
             break
     if show:
         print(_CLEAR_LINE, end="", flush=True)
-    missing = [] if failed is not None else totals.never_struck(settings)
+    missing = [] if failed is not None else totals.never_happened(settings)
     if as_json:
         print_json(_as_json(totals, failed))
     else:
@@ -125,8 +126,9 @@ def _progress(totals: "Totals", of: int) -> str:
 def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | None, as_json: bool) -> None:
     from tidelog.sim.campaign import plan_of, run_seed
 
-    plan = plan_of(seed, settings)
+    plan: list[PlannedFault] | None = None
     if only is not None:
+        plan = plan_of(seed, settings)
         numbers = {part.strip() for part in only.split(",") if part.strip()}
         known = {str(fault.number) for fault in plan}
         if not numbers <= known:

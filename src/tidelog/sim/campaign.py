@@ -5,7 +5,7 @@ Everything follows from the seed and the settings: the same twice, whatever mach
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidelog.broker.node import NodeError
@@ -54,6 +54,9 @@ class Settings:
     controllers: int = 0
     profiles: Sequence[str] = (ALL,)
     seconds: float = 30.0
+    """Of faults. Longer until so many have struck and so many batches are acknowledged:"""
+    least_faults: int = 10
+    least_batches: int = 300
     mean_gap_s: float = 1.0
     quiet_timeout_s: float = 120.0
     works: bool = True
@@ -88,10 +91,13 @@ def run_seed(
     plan: list[PlannedFault] | None = None,
     sink: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Runs one seed, with the plan it draws or the one that is given."""
+    """Runs one seed, with the plan it draws or the one that is given: of that everything strikes, and nothing more."""
     settings = settings or Settings()
     if plan is None:
         plan = plan_of(seed, settings)
+    else:
+        plan = [replace(fault, spare=False) for fault in plan]
+        settings = replace(settings, least_faults=0)
     brokers, controllers = shape_of(seed, settings)
     with SimCluster(brokers, controllers=controllers, seed=seed, properties=settings.properties) as cluster:
         return _Run(cluster, seed, settings, plan, sink).go()
@@ -121,7 +127,6 @@ class _Run:
         self._cluster = cluster
         self._seed = seed
         self._settings = settings
-        self._plan = plan
         self._trace = trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
         self._injector = Injector(cluster, seed, plan, trace)
         self._watch = Watch(cluster, trace)
@@ -175,14 +180,14 @@ class _Run:
             seconds=cluster.loop.time(),
             steps=cluster.loop.steps,
             counts=dict(trace.counts),
-            faults=len(self._plan) - self._injector.skipped,
+            faults=self._injector.struck,
             acknowledged=writers.ledger.batches,
             forgotten=writers.ledger.forgotten,
             read=self._readers.read,
             commits=self._group.commits,
             truncations=self._watch.truncations,
             unhandled=unhandled,
-            plan=self._plan,
+            plan=self._injector.tried,
             failure=failure,
         )
 
@@ -219,8 +224,12 @@ class _Run:
             self._group.begin()
             self._churn.begin()
         end = cluster.loop.time() + settings.seconds
-        await self._injector.run()
+        await self._injector.run(settings.least_faults)
+        if self._injector.struck < settings.least_faults:
+            raise Unsettled(f"{self._injector.struck} faults struck, {settings.least_faults} are to")
         await asyncio.sleep(max(0.0, end - cluster.loop.time()))
+        if settings.works:
+            await self._until(self._lacking_batches)
         await self._injector.quiet(settings.quiet_timeout_s)
         if settings.works:
             await self._churn.stop()
@@ -234,11 +243,17 @@ class _Run:
 
     async def _settle(self) -> None:
         """Until everything that can happen has happened; `Unsettled` says what has not."""
-        liveness = Liveness(self._cluster, self._watch)
-        try:
-            await self._cluster.until(
-                lambda: liveness.missing() is None, timeout_s=self._settings.quiet_timeout_s, every_s=0.1
-            )
-        except TimeoutError as error:
-            raise Unsettled(liveness.missing() or str(error)) from error
+        await self._until(Liveness(self._cluster, self._watch).missing)
         self._trace.record(RUN, "settled")
+
+    async def _until(self, missing: Callable[[], str | None]) -> None:
+        """Until nothing is missing any more."""
+        try:
+            await self._cluster.until(lambda: missing() is None, timeout_s=self._settings.quiet_timeout_s, every_s=0.1)
+        except TimeoutError as error:
+            raise Unsettled(missing() or str(error)) from error
+
+    def _lacking_batches(self) -> str | None:
+        """Faults end by themselves, so that writers get on whatever was planned."""
+        batches, least = self._writers.ledger.batches, self._settings.least_batches
+        return None if batches >= least else f"{batches} batches are acknowledged, {least} are to be"

@@ -6,7 +6,7 @@ operations are a fault hook, `DiskFaults`. Here is what happens to bytes at rest
 
 import posixpath
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, NoReturn
 
 from tidelog.storage.memory import MemoryDisk, _Inode
@@ -105,13 +105,18 @@ class SimDisk(MemoryDisk):
 
     # --- damage -------------------------------------------------------------------------------------------------------
 
-    def rot(self, path: str, rng: random.Random, *, unsynced: bool = False) -> int | None:
-        """Flips one bit of a file for good, only of what was not synced if asked; returns where, None if nowhere."""
+    def rot(self, path: str, rng: random.Random, *, unsynced: bool = False, spared: Container[int] = ()) -> int | None:
+        """Flips one bit of a file for good, only of what was not synced if asked; returns where, None if nowhere.
+
+        Positions that are spared stay as they are; they must not be all.
+        """
         inode = self._files[path]
         start = inode.dirty_from if unsynced else 0
         if start >= len(inode.data):
             return None
         position, bit = rng.randrange(start, len(inode.data)), 1 << rng.randrange(8)
+        while position in spared:
+            position = rng.randrange(start, len(inode.data))
         inode.data[position] ^= bit
         if position < len(inode.durable):
             inode.durable[position] ^= bit

@@ -4,7 +4,7 @@ import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -14,7 +14,7 @@ from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault
 
 ENOUGH_SEEDS: Final = 100
-"""In a run of so many every kind of fault must have struck at least once."""
+"""In a run of so many every kind of fault must have struck, and led to what faults lead to, at least once."""
 SHRINKING_RUNS: Final = 60
 _AHEAD: Final = 4
 
@@ -45,12 +45,27 @@ class Totals:
         self.acknowledged += outcome.acknowledged
         self.read += outcome.read
 
-    def never_struck(self, settings: Settings) -> list[str]:
-        """Kinds of faults that should have struck in so many seeds, and did not."""
+    def never_happened(self, settings: Settings) -> list[str]:
+        """Kinds of faults, and what they lead to, that should have happened in so many seeds, and did not."""
         if self.seeds < ENOUGH_SEEDS:
             return []
-        chosen = [kind for kind in KINDS.values() if ALL in settings.profiles or kind.profile in settings.profiles]
-        return [kind.name for kind in chosen if not self.faults[kind.name]]
+        whole = ALL in settings.profiles
+        chosen = [kind.name for kind in KINDS.values() if whole or kind.profile in settings.profiles]
+        missing = [name for name in chosen if not self.faults[name]]
+        if whole:
+            led_to = {
+                "elections": self.elections,
+                "unclean elections": self.unclean,
+                "ISR changes": self.isr_changes,
+                "truncations": self.truncations,
+            }
+            missing += [name for name, times in led_to.items() if not times]
+        return missing
+
+    def merge(self, other: "Totals") -> None:
+        """Adds what happened in another run."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 def run_seeds(seeds: Iterable[int], settings: Settings, *, processes: int = 1) -> Iterator[Outcome]:

@@ -14,7 +14,7 @@ from tidelog.metadata.image import (
 )
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.kinds import KINDS, PROFILES
-from tidelog.sim.faults.plan import draw_plan
+from tidelog.sim.faults.plan import SPARE_FAULTS, draw_plan
 
 
 def test_a_plan_follows_from_its_seed() -> None:
@@ -24,6 +24,13 @@ def test_a_plan_follows_from_its_seed() -> None:
     assert 1700 < len(plan) < 2300
     assert [fault.at_s for fault in plan] == sorted(fault.at_s for fault in plan)
     assert {fault.kind for fault in plan} == set(KINDS)
+
+
+def test_spare_faults_come_after_the_time() -> None:
+    plan = draw_plan(1, KINDS, seconds=20)
+    assert [fault for fault in plan if fault.spare] == [fault for fault in plan if fault.at_s >= 20]
+    assert sum(fault.spare for fault in plan) == SPARE_FAULTS
+    assert [fault.number for fault in plan] == list(range(len(plan)))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

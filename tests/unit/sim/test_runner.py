@@ -44,10 +44,22 @@ def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
     totals = runner.Totals()
     for seed in range(99):
         totals.add(_outcome(seed, PLAN, clock_jump=1, clock_skew=1))
-    assert totals.never_struck(SETTINGS) == []
+    assert totals.never_happened(SETTINGS) == []
     totals.add(_outcome(99, PLAN))
-    assert totals.never_struck(SETTINGS) == ["clock_drift"]
-    assert set(totals.never_struck(Settings())) == set(KINDS) - {"clock_jump", "clock_skew"}
+    assert totals.never_happened(SETTINGS) == ["clock_drift"]
+    led_to = {"elections", "unclean elections", "ISR changes"}
+    assert set(totals.never_happened(Settings())) == {*KINDS, *led_to} - {"clock_jump", "clock_skew"}
+
+
+def test_totals_of_several_runs_are_added_up() -> None:
+    whole, first, second = runner.Totals(), runner.Totals(), runner.Totals()
+    for seed in (1, 2):
+        first.add(_outcome(seed, PLAN, clock_jump=3, leader=4))
+        whole.add(_outcome(seed, PLAN, clock_jump=3, leader=4))
+    second.add(_outcome(3, PLAN, clock_skew=2, isr=6))
+    whole.add(_outcome(3, PLAN, clock_skew=2, isr=6))
+    first.merge(second)
+    assert first == whole
 
 
 def test_a_failing_plan_is_reduced_to_the_faults_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from tidelog.sim.disk import KEPT_VERSIONS, SimDisk
 from tidelog.sim.disk_faults import DiskFaults
+from tidelog.sim.faults.storage import unprotected
 from tidelog.sim.links import Delay
 from tidelog.sim.loop import VirtualLoop, run
 from tidelog.sim.offload import SimOffload
 from tidelog.storage.ports import DiskError, FileMissing
+from tidelog.wire.records.plain import Record, encode_batch
 
 
 def disk_with(**files: bytes) -> tuple[SimDisk, DiskFaults]:
@@ -57,6 +59,19 @@ def test_rot_flips_one_bit_for_good() -> None:
     assert disk.read_bytes("/d/log") == rotten
     disk.open("/d/empty", create=True)
     assert disk.rot("/d/empty", random.Random(1)) is None
+
+
+def test_rot_hits_what_a_crc_covers() -> None:
+    """A base offset and a leader epoch are covered by none: a node that takes them as they stand does nothing wrong."""
+    batch = bytes(encode_batch([Record(timestamp=0, key=None, value=b"value")]))
+    spared = unprotected(batch + batch + batch[:70])
+    heads = (*range(8), *range(12, 16))
+    assert spared == {number * len(batch) + position for number in range(3) for position in heads}
+    for seed in range(200):
+        disk, _ = disk_with(log=batch)
+        position = disk.rot("/d/log", random.Random(seed), spared=spared)
+        assert position is not None
+        assert position not in spared
 
 
 def test_small_files_are_lost_or_fall_back() -> None:

@@ -45,6 +45,7 @@ class Injector:
             ask_broker=self._ask_broker,
         )
         self.skipped = 0
+        self.tried: list[PlannedFault] = []
         self._cluster = cluster
         self._seed = seed
         self._plan = plan
@@ -55,16 +56,22 @@ class Injector:
         self._lasting: dict[int, tuple[Applied, asyncio.TimerHandle]] = {}
         self._asking: dict[asyncio.Task[None], None] = {}
 
-    async def run(self) -> None:
-        """Every fault at its moment, counted from now."""
+    async def run(self, least: int = 0) -> None:
+        """Every fault at its moment, counted from now; of the spare ones as many as it takes until `least` struck."""
         loop = self._cluster.loop
         begin = loop.time()
         for node_id in self._cluster.nodes:
             if self.field.state(node_id) is not State.OFF:
                 self._supervise(node_id)
         for planned in self._plan:
+            if planned.spare and self.struck >= least:
+                break
             await asyncio.sleep(max(0.0, begin + planned.at_s - loop.time()))
             self._strike(planned)
+
+    @property
+    def struck(self) -> int:
+        return len(self.tried) - self.skipped
 
     async def quiet(self, timeout_s: float = 120.0) -> None:
         """Everything that lasts ends, everything is repaired, every node runs; faults are over."""
@@ -93,6 +100,7 @@ class Injector:
     # --- faults -------------------------------------------------------------------------------------------------------
 
     def _strike(self, planned: PlannedFault) -> None:
+        self.tried.append(planned)
         rng = random.Random(f"{self._seed} fault {planned.number}")
         applied = self._kinds[planned.kind].strike(self.field, rng)
         if applied is None:

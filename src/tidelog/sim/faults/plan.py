@@ -11,6 +11,8 @@ from tidelog.sim.faults.field import Applied, Field
 Strike = Callable[[Field, random.Random], Applied | None]
 
 ALL: Final = "all"
+SPARE_FAULTS: Final = 40
+"""So many are drawn for after the time: most faults that find nobody to strike are followed by one that does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +27,12 @@ class FaultKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
-    """`number` names the fault's own randomness."""
+    """`number` names the fault's own randomness. A spare one strikes only if too few of those before it could."""
 
     number: int
     at_s: float
     kind: str
+    spare: bool = False
 
 
 def draw_plan(
@@ -40,7 +43,7 @@ def draw_plan(
     seconds: float = 30.0,
     mean_gap_s: float = 1.0,
 ) -> list[PlannedFault]:
-    """Faults at random moments of the given time, one per `mean_gap_s` on average."""
+    """Faults at random moments of the given time, one per `mean_gap_s` on average, and spare ones for after it."""
     chosen = [kind for kind in kinds.values() if ALL in profiles or kind.profile in profiles]
     if not chosen:
         known = ", ".join(sorted({kind.profile for kind in kinds.values()}))
@@ -48,8 +51,10 @@ def draw_plan(
     rng = random.Random(f"{seed} plan")
     weights = [kind.weight for kind in chosen]
     plan: list[PlannedFault] = []
-    at_s = rng.expovariate(1 / mean_gap_s)
-    while at_s < seconds:
-        plan.append(PlannedFault(number=len(plan), at_s=at_s, kind=rng.choices(chosen, weights)[0].name))
+    at_s, spare = rng.expovariate(1 / mean_gap_s), 0
+    while at_s < seconds or spare < SPARE_FAULTS:
+        spare += at_s >= seconds
+        kind = rng.choices(chosen, weights)[0].name
+        plan.append(PlannedFault(number=len(plan), at_s=at_s, kind=kind, spare=at_s >= seconds))
         at_s += rng.expovariate(1 / mean_gap_s)
     return plan

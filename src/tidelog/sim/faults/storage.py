@@ -16,6 +16,8 @@ from tidelog.storage.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
+from tidelog.wire.errors import WireError
+from tidelog.wire.records.batch import BATCH_OVERHEAD, read_header
 
 DOWN_S: Final = (0.1, 12.0)
 # Without them a replica knows less and recovers more; without its epochs it may truncate too much or too little.
@@ -55,7 +57,7 @@ def wipe(field: Field, rng: random.Random) -> Applied | None:
 
 
 def rot(field: Field, rng: random.Random) -> Applied | None:
-    """A bit of what was never synced is wrong after a crash."""
+    """A bit of what was never synced is wrong after a crash: one that the format lets a reader notice."""
     node_id = _pick_loser(field, rng)
     if node_id is None:
         return None
@@ -64,7 +66,7 @@ def rot(field: Field, rng: random.Random) -> Applied | None:
     logs = [path for directory in _log_dirs(field, node_id) for path in disk.files(directory, ".log")]
     rng.shuffle(logs)
     for path in logs:
-        position = disk.rot(path, rng, unsynced=True)
+        position = disk.rot(path, rng, unsynced=True, spared=unprotected(disk.peek(path, 0, 1 << 30)))
         if position is not None:
             field.budget.lose(node_id, field.image)
             return field.down(node_id, rng.uniform(*DOWN_S), path=path, position=position)
@@ -97,16 +99,20 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
 
 def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:
     """After a crash the mark of an earlier orderly end is back; its broker epoch is not the last one."""
-    node_id = field.pick_to_kill(rng, field.brokers())
+    node_id = field.pick_to_kill(rng, [broker for broker in field.brokers() if _old_marks(field, broker)])
     if node_id is None:
         return None
-    machine = field.cluster.machine(node_id)
-    marks = [f"{directory}/{CLEAN_SHUTDOWN}" for directory in _log_dirs(field, node_id)]
-    if not any(machine.disk.stale_versions(path) for path in marks):
-        return None
     field.cluster.kill(node_id)
-    back = [path for path in marks if machine.disk.make_stale(path, rng)]
+    disk = field.cluster.machine(node_id).disk
+    back = [path for path in _old_marks(field, node_id) if disk.make_stale(path, rng)]
     return field.down(node_id, rng.uniform(*DOWN_S), marks=len(back))
+
+
+def _old_marks(field: Field, node_id: int) -> list[str]:
+    """Marks of an orderly end that once stood on the node's disk."""
+    disk = field.cluster.machine(node_id).disk
+    marks = [f"{directory}/{CLEAN_SHUTDOWN}" for directory in _log_dirs(field, node_id)]
+    return [path for path in marks if disk.stale_versions(path)]
 
 
 def fsync_error(field: Field, rng: random.Random) -> Applied | None:
@@ -161,6 +167,20 @@ def slow_disk(field: Field, rng: random.Random) -> Applied | None:
     )
 
 
+def unprotected(data: bytes) -> set[int]:
+    """Where the base offsets and leader epochs of batches stand: no CRC covers them, so that nobody can tell."""
+    found: set[int] = set()
+    position = 0
+    while position + BATCH_OVERHEAD <= len(data):
+        found.update(range(position, position + 8), range(position + 12, position + 16))
+        try:
+            position += read_header(data, position).size_in_bytes
+        except WireError:
+            # Torn, or rotten already.
+            break
+    return found
+
+
 def _log_dirs(field: Field, node_id: int) -> list[str]:
     return list(field.cluster.nodes[node_id].config.log_dirs)
 
@@ -181,7 +201,7 @@ KINDS: Final = (
     FaultKind(name="wipe", profile="disk", strike=wipe, weight=0.5),
     FaultKind(name="rot", profile="disk", strike=rot, weight=0.5),
     FaultKind(name="lose_checkpoint", profile="disk", strike=lose_checkpoint, weight=0.7),
-    FaultKind(name="false_clean_shutdown", profile="disk", strike=false_clean_shutdown, weight=0.5),
+    FaultKind(name="false_clean_shutdown", profile="disk", strike=false_clean_shutdown, weight=1.5),
     FaultKind(name="fsync_error", profile="disk", strike=fsync_error, weight=0.5),
     FaultKind(name="io_error", profile="disk", strike=io_error, weight=0.7),
     FaultKind(name="directory_gone", profile="disk", strike=directory_gone, weight=0.5),
