@@ -15,7 +15,7 @@ from tidelog.broker.isr_shell import IsrShell
 from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
 from tidelog.broker.links import Links
 from tidelog.broker.maintenance import Maintenance
-from tidelog.broker.metadata_follower import MetadataFollower
+from tidelog.broker.metadata_follower import PACE, MetadataFollower, Pace
 from tidelog.broker.peers import Peers
 from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
 from tidelog.client.connection import ConnectionSettings
@@ -51,6 +51,7 @@ class BrokerRole:
         on_event: EventSink,
         on_metadata_directory_lost: Callable[[DiskError], None],
         links: Links | None = None,
+        pace: Pace = PACE,
     ) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self._config = config
@@ -65,7 +66,7 @@ class BrokerRole:
             loop, config, control.cluster_id, logs, control.router, wall_clock, offload, rng
         )
         self._incarnation_id = random_uuid(rng)
-        self.follower = MetadataFollower(self.broker, logs, self._incarnation_id)
+        self.follower = MetadataFollower(self.broker, logs, self._incarnation_id, pace)
         self._maintenance: Maintenance | None = None
         self.lifecycle = BrokerLifecycle(
             loop,

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -28,8 +29,18 @@ log = logging.getLogger("tidelog.metadata")
 
 # Longer than clients take to ask who leads after a connection broke.
 ADDRESS_KEPT_S: Final = 5.0
-# How long applying metadata or loading logs may hold the event loop at a time.
-SLICE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Applying metadata or loading logs may hold the event loop for a slice at a time; then others have their turn."""
+
+    slice_s: float = 0.02
+    # On virtual time a slice takes none: there a slow machine is one that pauses after each.
+    pause_s: float = 0.0
+
+
+PACE: Final = Pace()
 
 
 class MetadataFollower:
@@ -39,8 +50,9 @@ class MetadataFollower:
     that is about an earlier process, and a new incarnation never goes on in an old epoch (E6).
     """
 
-    def __init__(self, broker: Broker, logs: LogManager, incarnation_id: UUID) -> None:
+    def __init__(self, broker: Broker, logs: LogManager, incarnation_id: UUID, pace: Pace = PACE) -> None:
         self._broker = broker
+        self._pace = pace
         self._logs = logs
         self._incarnation_id = incarnation_id
         self._registered = False
@@ -76,11 +88,11 @@ class MetadataFollower:
             broker.wall_clock.now_ms(),
             is_ours=partial(self._is_ours, first),
         )
-        deadline_s = broker.loop.time() + SLICE_S
+        deadline_s = broker.loop.time() + self._pace.slice_s
         for _ in steps:
             if broker.loop.time() >= deadline_s:
-                await asyncio.sleep(0)
-                deadline_s = broker.loop.time() + SLICE_S
+                await asyncio.sleep(self._pace.pause_s)
+                deadline_s = broker.loop.time() + self._pace.slice_s
         broker.image = image()
         if broker.image is not first:
             broker.replicas.configure(broker.image)
@@ -108,14 +120,17 @@ class MetadataFollower:
         """Others want their turn: a member of the quorum that is deaf for too long is taken for dead."""
         loop = self._broker.loop
         self._scheduled = False
-        deadline_s = loop.time() + SLICE_S
+        deadline_s = loop.time() + self._pace.slice_s
         while self._waiting:
             if self._steps is None:
                 self._steps = self._apply(*self._waiting[0])
             for _ in self._steps:
                 if loop.time() >= deadline_s:
                     self._scheduled = True
-                    loop.call_soon(self._go_on)
+                    if self._pace.pause_s:
+                        loop.call_later(self._pace.pause_s, self._go_on)
+                    else:
+                        loop.call_soon(self._go_on)
                     return
             self._steps = None
             self.on_applied(*self._waiting.popleft())

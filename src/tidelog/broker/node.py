@@ -24,6 +24,7 @@ from tidelog.broker.lifecycle import AdvertisedListener
 from tidelog.broker.limits import ConnectionLimits
 from tidelog.broker.links import Links
 from tidelog.broker.measures import NodeMeasures
+from tidelog.broker.metadata_follower import PACE, Pace
 from tidelog.broker.server import Listener, ListenError, Server
 from tidelog.core.config.listeners import Endpoint
 from tidelog.core.config.node import NodeConfig
@@ -64,8 +65,10 @@ class Node:
         host_name: str = "localhost",
         links: Links | None = None,
         on_event: EventSink = log_event,
+        pace: Pace = PACE,
     ) -> None:
         self.config = config
+        self._pace = pace
         self.failed = asyncio.Event()
         # What it runs on, once it has started; simulation looks into it.
         self.control: ControlPlane | None = None
@@ -195,6 +198,7 @@ class Node:
             on_event=self._on_event,
             on_metadata_directory_lost=self._on_fatal,
             links=self._links,
+            pace=self._pace,
         )
         role.follower.on_config = self._apply_config
         await role.load()

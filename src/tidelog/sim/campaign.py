@@ -15,7 +15,7 @@ from tidelog.sim.checks.failure import Failure
 from tidelog.sim.checks.invariant import InvariantBroken
 from tidelog.sim.checks.liveness import Liveness, Unsettled
 from tidelog.sim.checks.watch import Watch
-from tidelog.sim.cluster import SimCluster
+from tidelog.sim.cluster import SimCluster, fast_or_slow
 from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
@@ -99,7 +99,9 @@ def run_seed(
         plan = [replace(fault, spare=False) for fault in plan]
         settings = replace(settings, least_faults=0)
     brokers, controllers = shape_of(seed, settings)
-    with SimCluster(brokers, controllers=controllers, seed=seed, properties=settings.properties) as cluster:
+    with SimCluster(
+        brokers, controllers=controllers, seed=seed, properties=settings.properties, pace=fast_or_slow
+    ) as cluster:
         return _Run(cluster, seed, settings, plan, sink).go()
 
 

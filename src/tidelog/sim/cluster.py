@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from tidelog.broker.event_log import log_event
 from tidelog.broker.format import format_directories
+from tidelog.broker.metadata_follower import PACE, Pace
 from tidelog.broker.node import Node
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import Event
@@ -72,13 +73,31 @@ def properties_of(node_id: int, roles: Mapping[int, str]) -> dict[str, str]:
 OnMetadata: TypeAlias = Callable[[int, ClusterImage, MetadataDelta], None]
 # On which node, and what.
 OnEvent: TypeAlias = Callable[[int, Event], None]
+# How fast a process is that has just been started.
+DrawPace: TypeAlias = Callable[[random.Random], Pace]
+
+
+def fast(_: random.Random) -> Pace:
+    """Metadata is applied and logs are loaded in no time."""
+    return PACE
+
+
+def fast_or_slow(rng: random.Random) -> Pace:
+    """Or one thing at a time, with everything else happening in between."""
+    return PACE if rng.random() < 0.5 else Pace(slice_s=-1.0, pause_s=rng.choice((0.0, rng.uniform(0.0, 0.02))))
 
 
 class SimNode:
     """One node: its machine, its config, and the `Node` of its latest process."""
 
     def __init__(
-        self, world: VirtualLoop, config: NodeConfig, seed: str, on_metadata: OnMetadata, on_event: OnEvent
+        self,
+        world: VirtualLoop,
+        config: NodeConfig,
+        seed: str,
+        on_metadata: OnMetadata,
+        on_event: OnEvent,
+        pace: DrawPace,
     ) -> None:
         self.node_id: Final = config.node_id
         self.config = config
@@ -90,6 +109,7 @@ class SimNode:
         self._world = world
         self._on_metadata = on_metadata
         self._on_event = on_event
+        self._pace = pace
 
     def start(self) -> asyncio.Future[None]:
         """Begins at once; the future is done when the node serves, and fails if its process ends before."""
@@ -110,6 +130,7 @@ class SimNode:
             rng=ports.rng,
             host_name=self.machine.host,
             on_event=lambda event: self._on_event(self.node_id, event),
+            pace=self._pace(ports.rng),
         )
         watching = asyncio.ensure_future(self._watch(node))
         await node.start()
@@ -154,6 +175,7 @@ class SimCluster:
         properties: Mapping[str, str] | None = None,
         roles: Mapping[int, str] | None = None,
         delay: Delay | None = LAN,
+        pace: DrawPace = fast,
     ) -> None:
         rng = random.Random(f"{seed} cluster")
         self.network: Final = Network(delay=delay, rng=random.Random(f"{seed} network"))
@@ -167,7 +189,9 @@ class SimCluster:
         self.nodes: Final[dict[int, SimNode]] = {}
         for node_id in self.roles:
             config, _ = NodeConfig.parse(properties_of(node_id, self.roles) | dict(properties or {}))
-            self.nodes[node_id] = SimNode(self.loop, config, f"{seed} node {node_id}", self._published, self._told)
+            self.nodes[node_id] = SimNode(
+                self.loop, config, f"{seed} node {node_id}", self._published, self._told, pace
+            )
             self._format(node_id)
 
     def _format(self, node_id: int) -> None:

@@ -17,7 +17,7 @@ from tests.unit.broker.replica_stories import (
 )
 from tests.unit.broker.virtual_cluster import on_virtual_cluster
 
-from tidelog.broker import metadata_follower
+from tidelog.broker.metadata_follower import Pace
 from tidelog.core.ids import DIR_UNASSIGNED, NO_LEADER, TopicPartition
 from tidelog.replication.roles import Leader, Offline
 from tidelog.sim.cluster import SimCluster
@@ -84,11 +84,10 @@ def test_the_controller_learns_where_replicas_lie() -> None:
 
 
 @pytest.mark.rule("C5")
-def test_a_broker_that_still_takes_its_roles_has_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_still_takes_its_roles_has_lost_nothing() -> None:
     """Many partitions take a while, and the broker is unfenced meanwhile: what has no log yet is in no lost directory,
     and nobody is elected uncleanly for it.
     """
-    monkeypatch.setattr(metadata_follower, "SLICE_S", -1.0)
 
     async def story(cluster: SimCluster) -> None:
         for tp in TOPICS:
@@ -103,7 +102,7 @@ def test_a_broker_that_still_takes_its_roles_has_lost_nothing(monkeypatch: pytes
             # One epoch for its going, one for its coming back.
             assert (after.directories, after.leader_epoch) == (before[tp].directories, before[tp].leader_epoch + 2)
 
-    on_virtual_cluster(story, brokers=1)
+    on_virtual_cluster(story, brokers=1, pace=lambda _: Pace(slice_s=-1.0))
 
 
 def test_a_failed_directory_moves_its_own_leaders_and_no_others() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.broker.virtual_cluster import connect, on_virtual_cluster
 from tests.unit.broker.virtual_node import VirtualClient
 
-from tidelog.broker import metadata_follower
+from tidelog.broker.metadata_follower import Pace
 from tidelog.core.ids import TopicPartition
 from tidelog.sim.cluster import SimCluster
 from tidelog.wire.errors import ErrorCode
@@ -222,9 +222,9 @@ def test_a_node_that_was_away_for_long_takes_a_snapshot_and_goes_on() -> None:
 
 
 @pytest.mark.rule("Q7", "C1")
-def test_metadata_applied_a_partition_at_a_time_stays_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pause_s", [0.0, 0.01])
+def test_metadata_applied_a_partition_at_a_time_stays_in_order(pause_s: float) -> None:
     """As on a machine so slow that every step is a slice: topics made, deleted and made again, nodes restarted."""
-    monkeypatch.setattr(metadata_follower, "SLICE_S", -1.0)
 
     async def story(cluster: SimCluster) -> None:
         client = await connect(cluster, 1)
@@ -250,4 +250,4 @@ def test_metadata_applied_a_partition_at_a_time_stays_in_order(monkeypatch: pyte
         await cluster.until(lambda: all(holds_all(node_id) for node_id in cluster.nodes))
         await cluster.stop_all()
 
-    on_virtual_cluster(story)
+    on_virtual_cluster(story, pace=lambda _: Pace(slice_s=-1.0, pause_s=pause_s))

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tests.unit.broker.virtual_node import VirtualClient
 
-from tidelog.sim.cluster import CLIENT_PORT, LAN, SimCluster, host_of
+from tidelog.sim.cluster import CLIENT_PORT, LAN, DrawPace, SimCluster, fast, host_of
 from tidelog.sim.links import Delay
 
 
@@ -33,6 +33,7 @@ def on_virtual_cluster(
     properties: Mapping[str, str] | None = None,
     roles: Mapping[int, str] | None = None,
     delay: Delay | None = LAN,
+    pace: DrawPace = fast,
     started: bool = True,
     timeout_s: float = 600.0,
 ) -> None:
@@ -40,7 +41,7 @@ def on_virtual_cluster(
     `started` is False. What no code of a node caught fails the test.
     """
     with SimCluster(
-        brokers, controllers=controllers, seed=seed, properties=properties, roles=roles, delay=delay
+        brokers, controllers=controllers, seed=seed, properties=properties, roles=roles, delay=delay, pace=pace
     ) as cluster:
 
         async def whole() -> None:
