@@ -9,6 +9,8 @@ import pytest
 
 from tidelog.sim.campaign import Settings, plan_of, run_seed
 from tidelog.sim.faults.kinds import KINDS, PROFILES
+from tidelog.sim.workloads.writers import Writers
+from tidelog.wire.errors import ApiError, ErrorCode
 
 SHORT = Settings(seconds=10.0, mean_gap_s=0.5, least_faults=0, least_batches=0)
 
@@ -75,3 +77,24 @@ def test_leaving_out_a_fault_leaves_the_others_as_they_were() -> None:
     assert [fault.kind for fault in shorter.plan] == [fault.kind for fault in whole.plan][1:]
     assert {fault.kind for fault in whole.plan} <= set(KINDS)
     assert len(lines) > len(whole.plan)
+
+
+def test_whatever_goes_wrong_names_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of many seeds must not end without saying in which one."""
+
+    async def refused(self: Writers) -> None:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    async def lost(self: Writers) -> None:
+        raise KeyError("orders")
+
+    settings = replace(SHORT, seconds=0.5)
+    monkeypatch.setattr(Writers, "check", refused)
+    failure = run_seed(1, settings).failure
+    assert failure is not None
+    assert failure.invariant == "Liveness"
+    assert "OFFSET_OUT_OF_RANGE" in failure.what
+    monkeypatch.setattr(Writers, "check", lost)
+    failure = run_seed(1, settings).failure
+    assert failure is not None
+    assert (failure.invariant, failure.what) == ("Unhandled", "KeyError: 'orders'")

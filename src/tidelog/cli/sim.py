@@ -107,7 +107,7 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
         print(_CLEAR_LINE, end="", flush=True)
     missing = [] if failed is not None else totals.never_happened(settings)
     if as_json:
-        print_json(_as_json(totals, failed))
+        print_json(_as_json(totals, failed) | {"never_happened": missing})
     else:
         _print_totals(totals)
     if failed is not None:

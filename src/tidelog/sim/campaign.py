@@ -4,11 +4,13 @@ Everything follows from the seed and the settings: the same twice, whatever mach
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidelog.broker.node import NodeError
+from tidelog.client.errors import ClientError
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
 from tidelog.sim.checks.failure import Failure
@@ -28,6 +30,7 @@ from tidelog.sim.workloads.office import Office
 from tidelog.sim.workloads.readers import Readers
 from tidelog.sim.workloads.writers import Broken, Writers
 from tidelog.storage.ports import DiskError
+from tidelog.wire.errors import ApiError
 
 PROPERTIES: Final = {
     # The metadata lies apart, so that a voter can lose its logs without losing its vote.
@@ -163,14 +166,13 @@ class _Run:
         except Broken as broken:
             failure = Failure(invariant="ConsistentRead", what=str(broken), events=trace.last())
         except (Unsettled, TimeoutError, Deadlock) as error:
-            replicas = [line for look in self._watch.looks() for line in look.describe()]
-            failure = Failure(
-                invariant=Liveness.__name__,
-                statement=Liveness.statement(),
-                what=str(error),
-                replicas=replicas,
-                events=trace.last(),
-            )
+            failure = self._not_alive(str(error))
+        except (ApiError, ClientError) as error:
+            # Whoever reads everything back is answered, once faults are over.
+            failure = self._not_alive(f"a client was refused for good: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on to other seeds and names this one
+            told = traceback.format_exception(error)
+            failure = Failure(invariant="Unhandled", what=f"{type(error).__name__}: {error}", events=told)
         unhandled = cluster.unhandled() + self._surprises()
         if failure is None and unhandled:
             failure = Failure(invariant="Unhandled", what=unhandled[0], events=trace.last())
@@ -191,6 +193,15 @@ class _Run:
             unhandled=unhandled,
             plan=self._injector.tried,
             failure=failure,
+        )
+
+    def _not_alive(self, what: str) -> Failure:
+        return Failure(
+            invariant=Liveness.__name__,
+            statement=Liveness.statement(),
+            what=what,
+            replicas=[line for look in self._watch.looks() for line in look.describe()],
+            events=self._trace.last(),
         )
 
     def _surprises(self) -> list[str]:

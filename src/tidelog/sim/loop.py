@@ -15,7 +15,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 from tidelog.sim.base_loop import SimLoop
 from tidelog.sim.network import Network
-from tidelog.sim.schedule import Schedule
+from tidelog.sim.schedule import Schedule, SimHandle
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -90,8 +90,11 @@ class VirtualLoop(SimLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        self._check_usable()
-        return super().call_soon(callback, *args, context=context)
+        if self._closed:
+            self._check_usable()
+        handle = SimHandle(callback, args, self, context)
+        self.schedule.ready.append(handle)
+        return handle
 
     def _stop_when_done(self, task: object) -> None:
         self.stop()
