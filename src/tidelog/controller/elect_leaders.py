@@ -90,15 +90,18 @@ def balance_leaders(situation: Situation) -> Decision[bool]:
 
 
 def elect_unclean_leaders(situation: Situation) -> Decision[bool]:
-    """Where nobody leads and the config, perhaps only since now, lets anybody lead. True: there may be more to do."""
+    """Where nobody leads and the config, perhaps only since now, lets somebody lead. True: there may be more to do.
+
+    Whoever led last may do so once a new minimum has cleared the ELR, also where not just anybody may (C5).
+    """
     drafts = PartitionDrafts(situation)
     for topic in situation.image.topics_by_id.values():
         for index, partition in topic.partitions.items():
-            if partition.leader != NO_LEADER or not drafts.rules(topic).unclean_leader_election_enable:
+            if partition.leader != NO_LEADER:
                 continue
             if len(drafts.changes) >= MAX_ELECTIONS_PER_ROUND:
                 return _round(drafts, "nobody leads", more=True)
-            drafts.change(topic, index, Target(election=Election.UNCLEAN))
+            drafts.change(topic, index, Target(election=drafts.rules(topic).election))
     return _round(drafts, "nobody leads", more=False)
 
 

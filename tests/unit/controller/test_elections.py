@@ -115,11 +115,43 @@ class TestUnclean:
         assert not _elect_unclean(harness) and harness.records == []
 
 
+@pytest.mark.rule("C5")
+class TestNewMinimumWhileNobodyLeads:
+    def test_who_led_last_leads_when_it_is_back(self) -> None:
+        harness = with_topic(1, 2)
+        harness.fence(2)
+        harness.fence(1)
+        assert state(harness) == (-1, (), (1,), (1,), 1)
+        set_config(harness, "topic", "t", "min.insync.replicas", "2")
+        assert state(harness)[:4] == (-1, (), (), (1,))
+        harness.unfence(2)
+        assert state(harness)[0] == -1
+        harness.unfence(1)
+        assert state(harness)[:4] == (1, (1,), (), ())
+
+    def test_who_led_last_and_is_there_leads_by_the_timer(self) -> None:
+        harness = with_topic(1, 2, min_insync_replicas="2")
+        harness.fence(2, 1)
+        # It comes back without order: only the other one is known to have everything.
+        harness.register(1, incarnation=2)
+        harness.unfence(1)
+        assert state(harness)[:4] == (-1, (), (2,), (1,))
+        set_config(harness, "topic", "t", "min.insync.replicas", "1")
+        assert state(harness)[:4] == (-1, (), (), (1,))
+        assert not _elect_unclean(harness)
+        assert state(harness)[:4] == (1, (1,), (), ())
+        assert harness.partition().leader_recovery_state is LeaderRecoveryState.RECOVERING
+
+
 def enable_unclean(harness: Harness, scope: str, name: str) -> None:
+    set_config(harness, scope, name, "unclean.leader.election.enable", "true")
+
+
+def set_config(harness: Harness, scope: str, name: str, key: str, value: str) -> None:
     resource = AlterConfigsResource(
         resource_type=2 if scope == "topic" else 4,
         resource_name=name,
-        configs=[AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")],
+        configs=[AlterableConfig(name=key, config_operation=0, value=value)],
     )
     answer = harness.send(IncrementalAlterConfigsRequest(resources=[resource]))
     assert answer.responses[0].error_code == 0
