@@ -304,14 +304,17 @@ class Log:
             raise ValueError("a follower was handed no batch")
         position, last = batches[-1]
         size = position + last.size_in_bytes
+        newest = max([header.max_timestamp for _, header in batches])
         try:
-            self._append_batches(records[:size], batches, now_ms)
+            if self._is_due_to_roll(size, last.last_offset, newest, now_ms):
+                self._append_batches(records[:size], batches, now_ms)
+            else:
+                self._append_run(records[:size], batches, now_ms)
             if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
                 self.flush(now_ms)
         except DiskError as error:
             self.directory.fail(error)
             raise
-        newest = max(header.max_timestamp for _, header in batches)
         return AppendInfo(batches[0][1].base_offset, last.last_offset, newest, -1, self.log_start_offset, size)
 
     def _append_batches(self, records: memoryview, batches: list[tuple[int, BatchHeader]], now_ms: int) -> None:
@@ -340,17 +343,18 @@ class Log:
         segment = self.segments.active
         segment.write(records)
         start = batches[0][0]
+        interval, latest_epoch = self.config.index_interval_bytes, self.epochs.latest_epoch
         for position, header in batches:
-            epoch, size = header.partition_leader_epoch, header.size_in_bytes
-            segment.note_batch(
-                header.base_offset, header.last_offset, size, header.max_timestamp, self.config.index_interval_bytes
-            )
-            if epoch > self.epochs.latest_epoch:
-                self.epochs.assign(epoch, header.base_offset)
+            base_offset, size = header.base_offset, header.size_in_bytes
+            last_offset = base_offset + header.last_offset_delta
+            segment.note_batch(base_offset, last_offset, size, header.max_timestamp, interval)
+            if header.partition_leader_epoch > latest_epoch:
+                latest_epoch = header.partition_leader_epoch
+                self.epochs.assign(latest_epoch, base_offset)
             if header.producer_id >= 0:
                 batch = records[position - start : position - start + size]
                 log_producers.update(self.producers, segment, header, batch, now_ms)
-            self.log_end_offset = header.next_offset
+            self.log_end_offset = last_offset + 1
 
     def _segment_for(self, first_offset: int, last_offset: int, size: int, max_timestamp: int, now_ms: int) -> Segment:
         if not self._metadata_written:

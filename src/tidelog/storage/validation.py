@@ -14,6 +14,7 @@ from tidelog.wire.errors import ApiError, ErrorCode, WireError
 from tidelog.wire.records.attributes import (
     CODEC_MASK,
     CODECS,
+    CONTROL_MASK,
     DELETE_HORIZON_MASK,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
@@ -202,8 +203,9 @@ def check_batches(records: memoryview, *, partial_tail: bool = False) -> list[tu
     except WireError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     for pos, header in walked:
-        _check_crc(records, header, pos)
-        if header.is_control and header.has_producer_id and header.record_count:
+        if not crc_ok(records, header, pos):
+            raise _damaged(header)
+        if header.attributes & CONTROL_MASK and header.has_producer_id and header.record_count:
             # Producer state reads it after the append, when it is too late to refuse.
             _check_marker(records[pos : pos + header.size_in_bytes])
     return walked
@@ -251,7 +253,11 @@ def _check_size(header: BatchHeader, config: TopicConfig) -> None:
 
 def _check_crc(records: memoryview, header: BatchHeader, pos: int = 0) -> None:
     if not crc_ok(records, header, pos):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch does not match its CRC {header.crc:#010x}")
+        raise _damaged(header)
+
+
+def _damaged(header: BatchHeader) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch does not match its CRC {header.crc:#010x}")
 
 
 def _check_attributes(header: BatchHeader, origin: AppendOrigin, allow_zstd: bool) -> None:

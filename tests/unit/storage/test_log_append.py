@@ -73,6 +73,30 @@ def test_a_follower_keeps_the_bytes_and_learns_the_epochs(open_log: MakeLog, bat
     assert b"".join(parts) == fetched
 
 
+@pytest.mark.parametrize(
+    ("batches_a_segment", "config", "bases"),
+    [
+        (100, {}, [0]),
+        (4, {}, [0, 4, 8]),
+        (1, {}, [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        # Counted from the first batch of a segment, once that is in its file.
+        (100, {"segment_ms": 1000}, [0, 4]),
+    ],
+)
+def test_an_answer_of_many_batches_is_rolled_between_them(
+    open_log: MakeLog, batch: MakeBatch, batches_a_segment: int, config: dict[str, int], bases: list[int]
+) -> None:
+    log = open_log(segment_bytes=batches_a_segment * len(batch(1)), **config)
+    times = (0, 400, 900, 1000, 1001, 300, 1500, 2002, 2003)
+    batches = [batch(timestamps=[NOW + at], base_offset=base, leader_epoch=1) for base, at in enumerate(times)]
+    log.append_as_follower(batches[0], NOW)
+    log.append_as_follower(memoryview(b"".join(batches[1:])), NOW)
+    assert _bases(log) == bases
+    assert log.log_end_offset == len(times)
+    stored = [log.read(base, 1 << 20, upper_bound=len(times), min_one=True).read() for base in bases]
+    assert b"".join(stored) == b"".join(batches)
+
+
 def test_a_follower_refuses_what_does_not_continue_its_log(open_log: MakeLog, batch: MakeBatch) -> None:
     log = open_log()
     log.append_as_follower(batch(3, base_offset=0, leader_epoch=1), NOW)

@@ -124,12 +124,10 @@ def increment_sequence(sequence: int, increment: int) -> int:
 def read_header(buffer: Buffer, pos: int = 0) -> BatchHeader:
     """The header at `pos`. The records behind it need not be in the buffer (compare `size_in_bytes`)."""
     if pos < 0 or len(buffer) - pos < BATCH_OVERHEAD:
-        raise WireError(f"{len(buffer) - pos} bytes at {pos} cannot hold a {BATCH_OVERHEAD}-byte batch header")
+        raise _no_room(len(buffer) - pos, pos)
     header = BatchHeader._make(_HEADER.unpack_from(buffer, pos))
-    if header.magic != MAGIC:
-        raise WireError(f"batch at {pos} has magic {header.magic}, only {MAGIC} is supported")
-    if header.batch_length < MIN_BATCH_LENGTH:
-        raise WireError(f"batch at {pos} claims {header.batch_length} bytes, its header alone has {MIN_BATCH_LENGTH}")
+    if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
+        raise _no_batch(header, pos)
     return header
 
 
@@ -174,18 +172,31 @@ def iter_headers(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[tupl
     """
     pos = 0
     end = len(buffer)
+    unpack = _HEADER.unpack_from
     while pos < end:
-        if partial_tail and not _whole_batch_at(buffer, pos, end):
+        left = end - pos
+        if left < BATCH_OVERHEAD:
+            if partial_tail:
+                return
+            raise _no_room(left, pos)
+        header = BatchHeader._make(unpack(buffer, pos))
+        size = LOG_OVERHEAD + header.batch_length
+        # Before anything else: what was cut is not looked at.
+        if size > left and partial_tail:
             return
-        header = read_header(buffer, pos)
-        if header.size_in_bytes > end - pos:
-            raise WireError(f"batch at {pos} claims {header.size_in_bytes} bytes, {end - pos} are there")
+        if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
+            raise _no_batch(header, pos)
+        if size > left:
+            raise WireError(f"batch at {pos} claims {size} bytes, {left} are there")
         yield pos, header
-        pos += header.size_in_bytes
+        pos += size
 
 
-def _whole_batch_at(buffer: Buffer, pos: int, end: int) -> bool:
-    if end - pos < BATCH_OVERHEAD:
-        return False
-    (batch_length,) = _INT32.unpack_from(buffer, pos + _BATCH_LENGTH_POSITION)
-    return bool(LOG_OVERHEAD + batch_length <= end - pos)
+def _no_room(left: int, pos: int) -> WireError:
+    return WireError(f"{left} bytes at {pos} cannot hold a {BATCH_OVERHEAD}-byte batch header")
+
+
+def _no_batch(header: BatchHeader, pos: int) -> WireError:
+    if header.magic != MAGIC:
+        return WireError(f"batch at {pos} has magic {header.magic}, only {MAGIC} is supported")
+    return WireError(f"batch at {pos} claims {header.batch_length} bytes, its header alone has {MIN_BATCH_LENGTH}")
