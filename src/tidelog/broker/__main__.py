@@ -131,8 +131,10 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int
     # Half of a start is importing the node, which `format` need not wait for.
     import uvloop
 
+    from tidelog.broker.allocator import keep_freed_memory
     from tidelog.broker.node import NodeError
 
+    keep_freed_memory()
     try:
         undo = configure_logging(
             config.log_dirs[0] if os.path.isdir(config.log_dirs[0]) else None,

@@ -37,6 +37,7 @@ def main() -> int:
     import uvloop  # noqa: F401
 
     import tidelog.broker.__main__
+    import tidelog.broker.allocator
     import tidelog.broker.node  # noqa: F401
 
     assert threading.active_count() == 1, "a process with threads cannot be forked safely"
