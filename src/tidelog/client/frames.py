@@ -8,13 +8,15 @@ from tidelog.wire.errors import WireError
 
 _LENGTH: Final = struct.Struct(">i")
 _SCRATCH_BYTES: Final = 64 * 1024
+# A buffer up to this size is kept for the next large frame: more than a whole answer to a follower.
+KEPT_BYTES: Final = 16 * 1024 * 1024
 
 
 class FrameReader:
     """Lends the transport a buffer and hands on whole frames.
 
     Small frames are copied out of one reused scratch buffer; a frame that does not fit gets a buffer of its own, which
-    the transport then fills directly. A frame handed on is never written to again.
+    the transport then fills directly. A frame handed on is not written to again while anybody has a view of it.
     """
 
     def __init__(self, max_frame_bytes: int, on_frame: Callable[[memoryview], None]) -> None:
@@ -24,6 +26,7 @@ class FrameReader:
         self._scratch_filled = 0
         self._frame: memoryview | None = None
         self._frame_filled = 0
+        self._spare = bytearray()
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -51,7 +54,7 @@ class FrameReader:
                 self._on_frame(memoryview(bytes(self._scratch[body : body + size])))
                 start = body + size
             elif size + _LENGTH.size > len(self._scratch):
-                frame = memoryview(bytearray(size))
+                frame = self._take(size)
                 frame[: end - body] = self._scratch[body:end]
                 self._frame, self._frame_filled = frame, end - body
                 start = end
@@ -61,3 +64,20 @@ class FrameReader:
             # Overlaps when little was consumed; going through bytes keeps the move right.
             self._scratch[: end - start] = bytes(self._scratch[start:end])
             self._scratch_filled = end - start
+
+    def _take(self, size: int) -> memoryview:
+        """The last one again, if it can be: a new one is cleared first, which takes as long as filling it."""
+        if len(self._spare) < size or _is_viewed(self._spare):
+            buffer = bytearray(size)
+            self._spare = buffer if size <= KEPT_BYTES else bytearray()
+            return memoryview(buffer)
+        return memoryview(self._spare)[:size]
+
+
+def _is_viewed(buffer: bytearray) -> bool:
+    """Whether a memoryview of it is alive: only then does it refuse to change its size."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return True
+    return False

@@ -9,7 +9,7 @@ from kafka.partitioner.default import murmur2 as foreign_murmur2  # another impl
 
 from tidelog.client.addresses import Address, parse_bootstrap
 from tidelog.client.errors import ClientError
-from tidelog.client.frames import FrameReader
+from tidelog.client.frames import KEPT_BYTES, FrameReader
 from tidelog.client.group_member import assign_range
 from tidelog.client.partitioner import murmur2, partition_for_key
 from tidelog.core.ids import TopicPartition
@@ -43,6 +43,43 @@ def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(sizes: list[i
     assert seen == frames
     # What was handed on is not written to again.
     assert [bytes(view) for view in views] == frames
+
+
+def large(size: int, filling: int) -> bytes:
+    return size.to_bytes(4, "big") + bytes([filling]) * size
+
+
+def test_a_large_frame_comes_in_the_buffer_of_the_last_one_unless_somebody_still_looks_at_that() -> None:
+    got: list[memoryview] = []
+    reader = FrameReader(MIB, got.append)
+    rng = random.Random(0)
+    feed(reader, large(300_000, 1), rng)
+    held = got.pop()
+    feed(reader, large(200_000, 2), rng)
+    second = got.pop()
+    assert second.obj is not held.obj
+    assert (bytes(held), bytes(second)) == (b"\1" * 300_000, b"\2" * 200_000)
+    buffer = second.obj
+    # A slice holds it as well: what a message keeps is a part of its frame.
+    part = second[1000:2000]
+    second.release()
+    feed(reader, large(100_000, 3), rng)
+    third = got.pop()
+    assert third.obj is not buffer and bytes(part) == b"\2" * 1000
+    buffer = third.obj
+    third.release()
+    feed(reader, large(90_000, 4), rng)
+    assert got[0].obj is buffer and bytes(got[0]) == b"\4" * 90_000
+
+
+def test_the_buffer_of_a_huge_frame_is_not_kept() -> None:
+    got: list[memoryview] = []
+    reader = FrameReader(2 * KEPT_BYTES, got.append)
+    feed(reader, large(KEPT_BYTES + 1, 1), random.Random(0))
+    buffer = got.pop().obj
+    feed(reader, large(100_000, 2), random.Random(0))
+    second = got[0].obj
+    assert isinstance(second, bytearray) and second is not buffer and len(second) == 100_000
 
 
 @pytest.mark.parametrize("size", [0, -1, MIB + 1, 0x48545450])
