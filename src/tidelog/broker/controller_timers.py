@@ -49,7 +49,8 @@ class ControllerTimers:
         self._active = False
         self._timer: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
-        self._dialling: set[asyncio.Task[None]] = set()
+        # In the order they began, which is that in which they are cancelled.
+        self._dialling: dict[asyncio.Task[None], None] = {}
         self._balance_at_s = inf
         self._unclean_at_s = inf
         self._noop_at_s = inf
@@ -148,8 +149,8 @@ class ControllerTimers:
 
     def _start_dialling(self, process: BrokerProcess) -> None:
         task = self._loop.create_task(self._dial_broker(process))
-        self._dialling.add(task)
-        task.add_done_callback(self._dialling.discard)
+        self._dialling[task] = None
+        task.add_done_callback(self._dialling.pop)
 
     async def _dial_broker(self, process: BrokerProcess) -> None:
         registered = self._controller.image.brokers.get(process.broker_id)

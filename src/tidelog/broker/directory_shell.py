@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from tidelog.broker.broker import Broker
+from tidelog.client.tasks import ended
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
@@ -45,7 +46,7 @@ class DirectoryShell:
     async def stop(self) -> None:
         if self._sender is not None:
             self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
+            await ended([self._sender])
             self._sender = None
 
     def look_at_all(self) -> None:

@@ -66,7 +66,7 @@ class ShardRunner:
         self._next_token = 0
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._queue: deque[Append] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._drains = False
         self._start(self._load(self._shard))
 
@@ -227,11 +227,11 @@ class ShardRunner:
 
     def _start(self, work: Any) -> None:
         task = self._ports.loop.create_task(work, name=f"groups {self.topic_partition}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
         # A bug of ours. Nobody may wait for ever because of it, and it must be seen.

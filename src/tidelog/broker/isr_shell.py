@@ -8,6 +8,7 @@ from typing import Final
 from tidelog.broker.appends import WakeSoon
 from tidelog.broker.broker import Broker
 from tidelog.broker.periodic import Periodic
+from tidelog.client.tasks import ended
 from tidelog.core.events import EventSink
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -43,7 +44,7 @@ class IsrShell:
             self._timer = None
         if self._sender is not None:
             self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
+            await ended([self._sender])
             self._sender = None
 
     def _interval_s(self) -> float:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tidelog.broker.logging_setup import BoundedLog
 from tidelog.client.errors import ClientError
+from tidelog.client.tasks import ended
 from tidelog.core.config.node import NodeConfig
 from tidelog.metadata.features import SUPPORTED_FEATURES
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -179,7 +180,7 @@ class BrokerLifecycle:
         """Ends the heartbeats without a word."""
         if self._beating is not None:
             self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+            await ended([self._beating])
             self._beating = None
 
     async def shut_down(self) -> None:

@@ -26,6 +26,7 @@ from tidelog.broker.links import Links
 from tidelog.broker.measures import NodeMeasures
 from tidelog.broker.metadata_follower import PACE, Pace
 from tidelog.broker.server import Listener, ListenError, Server
+from tidelog.client.tasks import ended
 from tidelog.core.config.listeners import Endpoint
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink, NodeStarted, NodeStopped, NodeStopping
@@ -220,7 +221,7 @@ class Node:
         finally:
             for each in (working, failed):
                 each.cancel()
-            await asyncio.gather(working, failed, return_exceptions=True)
+            await ended([working, failed])
 
     def _check_failure(self) -> None:
         if self._failure is not None:

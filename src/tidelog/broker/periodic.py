@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from tidelog.client.tasks import ended
+
 log = logging.getLogger("tidelog.periodic")
 
 
@@ -37,4 +39,4 @@ class Periodic:
 
     async def stop(self) -> None:
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await ended([self._task])

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from tidelog.broker.dispatch import CloseConnection
 from tidelog.client.errors import ClientError, ConnectionRefused
+from tidelog.client.tasks import ended
 from tidelog.core.ports import Offload, WallClock
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.raft import Parked, Raft, Send
@@ -58,8 +59,9 @@ class QuorumShell:
         self._watchers: list[Callable[[], None]] = []
         self._parked: dict[Parked, asyncio.Future[Any]] = {}
         # What waits for others may be given up; what writes may not, the files are in use.
-        self._exchanges: set[asyncio.Task[None]] = set()
-        self._writing: set[asyncio.Task[None]] = set()
+        # In the order they began: the order in which they are ended is seen by others.
+        self._exchanges: dict[asyncio.Task[None], None] = {}
+        self._writing: dict[asyncio.Task[None], None] = {}
         self._next_turn: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._flushing = False
@@ -94,7 +96,7 @@ class QuorumShell:
                 handle.cancel()
         for task in self._exchanges:
             task.cancel()
-        await asyncio.gather(*self._exchanges, *self._writing, return_exceptions=True)
+        await ended([*self._exchanges, *self._writing])
         self._refuse_parked()
         if self.failure is None:
             try:
@@ -203,12 +205,12 @@ class QuorumShell:
         """Work on the files of the metadata log: a stop waits for it, and if it fails, so does the node."""
         self._keep(self._writing, work)
 
-    def _keep(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    def _keep(self, tasks: dict[asyncio.Task[None], None], work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
-        tasks.add(task)
+        tasks[task] = None
 
         def done(task: asyncio.Task[None]) -> None:
-            tasks.discard(task)
+            tasks.pop(task, None)
             error = None if task.cancelled() else task.exception()
             if error is not None:
                 self.fail(error)

@@ -16,6 +16,7 @@ from tidelog.broker.endpoints import endpoint_of
 from tidelog.broker.logging_setup import BoundedLog
 from tidelog.client.addresses import Address
 from tidelog.client.errors import ClientError, ConnectionRefused
+from tidelog.client.tasks import ended
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -85,7 +86,7 @@ class ReplicaFetchers:
         self._running: dict[BrokerId, _FromLeader] = {}
         self._homes: dict[TopicPartition, BrokerId] = {}
         # Cancelled, and not yet gone: held here because the event loop holds tasks only weakly.
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
     def assign(
@@ -135,7 +136,7 @@ class ReplicaFetchers:
             self._end(running)
         self._running.clear()
         self._homes.clear()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await ended(self._ending)
 
     def _start(self, leader_id: BrokerId) -> "_FromLeader":
         fetcher = Fetcher(
@@ -157,8 +158,8 @@ class ReplicaFetchers:
         )
 
     def _end(self, running: "_FromLeader") -> None:
-        self._ending.add(running.task)
-        running.task.add_done_callback(self._ending.discard)
+        self._ending[running.task] = None
+        running.task.add_done_callback(self._ending.pop)
         running.end()
 
 

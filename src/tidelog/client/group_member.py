@@ -18,6 +18,7 @@ from tidelog.client.consumer_protocol import (
 )
 from tidelog.client.errors import ConnectionFailed, raise_for
 from tidelog.client.groups import commit_offsets
+from tidelog.client.tasks import ended
 from tidelog.core.ids import TopicPartition
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -178,5 +179,5 @@ class GroupMember:
     async def _stop_heartbeats(self) -> None:
         if self._heartbeats is not None:
             self._heartbeats.cancel()
-            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            await ended([self._heartbeats])
             self._heartbeats = None

@@ -11,6 +11,7 @@ from typing import Final
 
 from tidelog.broker.node import NodeError
 from tidelog.client.errors import ClientError
+from tidelog.client.tasks import ended
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
 from tidelog.sim.checks.failure import Failure
@@ -223,7 +224,7 @@ class _Run:
         await asyncio.wait((story, self._watch.failure), return_when=asyncio.FIRST_COMPLETED)
         if self._watch.failure.done():
             story.cancel()
-            await asyncio.gather(story, return_exceptions=True)
+            await ended([story])
             raise self._watch.failure.result()
         story.result()
 

@@ -40,7 +40,7 @@ TOLD = {
 
 # Three brokers, and faults that make them elect and fence.
 SEED = 0
-SETTINGS = Settings(seconds=15.0)
+SETTINGS = Settings(seconds=15.0, least_batches=0)
 PLAN = [
     PlannedFault(number=number, at_s=at_s, kind=kind)
     for number, (at_s, kind) in enumerate(((1.0, "kill"), (6.0, "kill"), (11.0, "reset")))
@@ -121,7 +121,9 @@ def test_a_run_that_breaks_says_so_in_its_trace(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Liveness, "missing", lambda self: "somebody is late")
     written: list[str] = []
-    settings = Settings(seconds=1.0, profiles=("time",), works=False, quiet_timeout_s=5.0)
+    settings = Settings(
+        seconds=1.0, profiles=("time",), works=False, quiet_timeout_s=5.0, least_faults=0, least_batches=0
+    )
     outcome = run_seed(3, settings, sink=written.append)
     assert outcome.failure is not None
     last = json.loads(written[-1])

@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from tidelog.client.errors import ClientError
+from tidelog.client.tasks import ended
 from tidelog.client.topics import create_partitions, create_topic, delete_topic
 from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import Office
@@ -26,7 +27,7 @@ class Churn:
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await ended([self._task])
 
     async def _go(self) -> None:
         rng = self._office.rng("churn")

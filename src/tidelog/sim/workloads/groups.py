@@ -9,6 +9,7 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.errors import ClientError
 from tidelog.client.group_member import GroupMember
 from tidelog.client.groups import committed_offsets
+from tidelog.client.tasks import ended
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
 from tidelog.sim.trace import CLIENT
@@ -38,7 +39,7 @@ class Group:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await ended(self._tasks)
 
     async def _belong(self, number: int) -> None:
         rng = self._office.rng(f"member {number}")

@@ -7,6 +7,7 @@ from tidelog.client.client import Client
 from tidelog.client.consumer import Consumer
 from tidelog.client.errors import ClientError
 from tidelog.client.offsets import LATEST, list_offsets
+from tidelog.client.tasks import ended
 from tidelog.core.ids import TopicPartition
 from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import TOPIC, Office
@@ -32,7 +33,7 @@ class Readers:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await ended(self._tasks)
 
     async def _read(self) -> None:
         office = self._office
