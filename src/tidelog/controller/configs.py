@@ -11,8 +11,9 @@ from tidelog.core.config.dynamic import validate_broker_config
 from tidelog.core.config.key import ConfigError, ConfigKey, ConfigType, format_value
 from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
 from tidelog.core.config.topic import change_list, inherited_value, validate_topic_config
-from tidelog.metadata.image import ConfigResource, ResourceType
-from tidelog.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord
+from tidelog.core.ids import NO_LEADER
+from tidelog.metadata.image import ClusterImage, ConfigResource, ResourceType
+from tidelog.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -75,9 +76,28 @@ def _alter(situation: Situation, wanted: AlterConfigsResource) -> list[MetadataR
         for name in changed
     ]
     if MIN_INSYNC_REPLICAS in changed and elr_enabled(situation.image):
-        # What was eligible under another minimum need not hold every committed record (C5).
-        records.append(ClearElrRecord(topic_name=resource.name if resource.type is ResourceType.TOPIC else ""))
+        records += _clear_elr(situation.image, resource.name if resource.type is ResourceType.TOPIC else "")
     return records
+
+
+def _clear_elr(image: ClusterImage, topic_name: str) -> list[MetadataRecord]:
+    """What was eligible under another minimum need not hold every committed record (C5).
+
+    The record forgets the last known leaders as well. Where nobody leads, that one is all that is left to elect: it is
+    put down again.
+    """
+    only = image.topic(topic_name) if topic_name else None
+    return [
+        ClearElrRecord(topic_name=topic_name),
+        *(
+            PartitionChangeRecord(
+                topic_id=topic.topic_id, partition_id=index, last_known_elr=list(partition.last_known_elr)
+            )
+            for topic in (image.topics_by_id.values() if only is None else [only])
+            for index, partition in topic.partitions.items()
+            if partition.leader == NO_LEADER and partition.last_known_elr
+        ),
+    ]
 
 
 def _resource(situation: Situation, wanted: AlterConfigsResource) -> ConfigResource:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tidelog.core.ids import NO_LEADER
 from tidelog.metadata.delta import BrokerDelta, MetadataDelta, TopicDelta
 from tidelog.metadata.image import (
     EMPTY,
@@ -161,12 +160,10 @@ class _Builder:
     def _clear_elr(self, topic_id: UUID, record: ClearElrRecord) -> None:
         draft = self._topics.get(topic_id)
         partitions = self._image.topics_by_id[topic_id].partitions if draft is None else draft.partitions
-        for index, partition in list(partitions.items()):
-            # Of a partition that nobody leads, the last good leader is all that is left to elect (C5).
-            kept = partition.last_known_elr if partition.leader == NO_LEADER else ()
-            if partition.elr or partition.last_known_elr != kept:
-                cleared = PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=list(kept))
-                self._draft(topic_id, record).put(index, merge_change(partition, cleared))
+        stale = [index for index, partition in partitions.items() if partition.elr or partition.last_known_elr]
+        for index in stale:
+            cleared = PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
+            self._draft(topic_id, record).put(index, merge_change(partitions[index], cleared))
 
     # --- nodes ---
 

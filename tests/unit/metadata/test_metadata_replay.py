@@ -247,21 +247,6 @@ def test_clearing_the_elr_of_one_topic_and_of_all() -> None:
     assert partition is not None and partition.elr == ()
 
 
-@pytest.mark.rule("C5")
-def test_clearing_the_elr_leaves_who_led_last_to_a_partition_that_nobody_leads() -> None:
-    alone = PartitionChangeRecord(
-        partition_id=0, topic_id=ID, isr=[], leader=-1, eligible_leader_replicas=[2], last_known_elr=[2]
-    )
-    image = replayed(*topic(), alone, ClearElrRecord(topic_name="orders"))
-    partition = image.partition(TopicPartition("orders", 0))
-    assert partition is not None
-    assert (partition.elr, partition.last_known_elr) == ((), (2,))
-    # Nothing left to clear: nothing changes.
-    after, delta = apply_records(image, [ClearElrRecord()])
-    assert after.partition(TopicPartition("orders", 0)) is partition
-    assert not delta.topics
-
-
 def test_features_quotas_and_producer_ids() -> None:
     user = [EntityData(entity_type="user", entity_name="u"), EntityData(entity_type="client-id", entity_name=None)]
     image = replayed(
