@@ -243,6 +243,7 @@ class _Run:
             raise Unsettled(f"{self._injector.struck} faults struck, {settings.least_faults} are to")
         await asyncio.sleep(max(0.0, end - cluster.loop.time()))
         if settings.works:
+            self._injector.set_clocks_right()
             await self._until(self._lacking_batches)
         await self._injector.quiet(settings.quiet_timeout_s)
         if settings.works:

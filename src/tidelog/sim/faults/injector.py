@@ -80,11 +80,11 @@ class Injector:
             self._end(number)
         network = self._cluster.network
         network.heal_all()
+        self.set_clocks_right()
         for node_id in self._cluster.nodes:
             machine = self._cluster.machine(node_id)
             machine.disk_faults.clear()
             machine.slow_disk(None)
-            machine.clock.correct()
             network.slow_down(machine.host, None)
             if machine.state is State.PAUSED:
                 machine.resume()
@@ -93,6 +93,13 @@ class Injector:
             self.field.start(node_id)
         await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
         self._trace.record(FAULT, "all_serve")
+
+    def set_clocks_right(self) -> None:
+        """A clock that jumped stays where it is, other than what lasts: so long its node may refuse what is written, as
+        from the future.
+        """
+        for node_id in self._cluster.nodes:
+            self._cluster.machine(node_id).clock.correct()
 
     def _all_serve(self) -> bool:
         return not self.field.bouncing and all(node.serves for node in self._cluster.nodes.values())
