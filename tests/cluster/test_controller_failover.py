@@ -18,7 +18,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.quorum import describe_quorum
 from tidelog.client.topics import TopicDescription, describe_topics
 from tidelog.testing import Cluster
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 _SETTINGS = ConnectionSettings(client_id="failover-test", connect_timeout_s=2.0, request_timeout_s=20.0)
@@ -121,8 +121,15 @@ async def _first_accepted_s(address: Address, name: str) -> float:
 
 
 async def _seen(address: Address, names: list[str]) -> dict[str, TopicDescription]:
-    async with Client([address], settings=_SETTINGS) as client:
-        return {topic.name: topic for topic in await describe_topics(client, names)}
+    """As this broker knows them, once it has heard of all of them."""
+    async with Client([address], settings=_SETTINGS) as client, asyncio.timeout(60):
+        while True:
+            try:
+                return {topic.name: topic for topic in await describe_topics(client, names)}
+            except ApiError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                await asyncio.sleep(0.05)
 
 
 @pytest.mark.soak

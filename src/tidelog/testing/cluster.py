@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.02
+_KNOWN_S: Final = 5.0
 # A request that a paused broker swallowed is asked of another, while there is time.
 _SETTINGS: Final = ConnectionSettings(client_id="tidelog-testing", connect_timeout_s=2.0, request_timeout_s=10.0)
 _LOG_LINES: Final = 40
@@ -164,7 +166,10 @@ class Cluster:
         replication_factor: int | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Creates a topic; every replica on its own broker, by default as many as `default.replication.factor` says."""
+        """Creates a topic; every replica on its own broker, by default as many as `default.replication.factor` says.
+
+        Whichever broker is asked next knows it, unless that one is cut off.
+        """
         self._call(
             topics.create_topic(
                 self._connected(),
@@ -174,6 +179,17 @@ class Cluster:
                 config=config,
             )
         )
+
+        self._call(self._wait_known(name))
+
+    async def _wait_known(self, topic: str) -> None:
+        """A topic is there when the controller says so; brokers hear of it behind that, and one that is cut off does
+        not: for that one nobody waits longer.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_KNOWN_S):
+                while not await self._asked().all_know(self._answering(), topic):
+                    await asyncio.sleep(_POLL_S)
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition; an error when none does."""

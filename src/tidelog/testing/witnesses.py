@@ -54,6 +54,13 @@ class Witnesses:
                 raise answer
         raise ClusterError(f"{topic} has no partition {partition}")
 
+    async def all_know(self, nodes: Collection[int], topic: str) -> bool:
+        """Whether each of these nodes has heard of a topic."""
+        answers = await asyncio.gather(
+            *(topics.describe_topic(self._clients[node], topic) for node in sorted(nodes)), return_exceptions=True
+        )
+        return all(isinstance(answer, topics.TopicDescription) for answer in answers)
+
     async def replicas(self, nodes: Collection[int], topic: str, partition: int) -> list[ReplicaView]:
         """Each replica's own word, and what the leader knows of it."""
         asked = sorted(nodes)
