@@ -17,9 +17,8 @@ from tidelog.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from tidelog.wire.records.batch import BatchHeader
+from tidelog.wire.records.aborted import AbortedTransactions
 from tidelog.wire.records.compression import DEFAULT_MAX_OUTPUT
-from tidelog.wire.records.control import ControlRecordType, parse_control_type
 from tidelog.wire.records.plain import Record, iter_batches
 
 DEFAULT_MAX_WAIT_MS: Final = 500
@@ -123,7 +122,9 @@ class Consumer:
         if not data.records:
             return []
         position = self.positions[tp]
-        aborted = _AbortedTransactions(data) if self._isolation is IsolationLevel.READ_COMMITTED else None
+        aborted = None
+        if self._isolation is IsolationLevel.READ_COMMITTED:
+            aborted = AbortedTransactions(data.aborted_transactions or ())
         consumed: list[Consumed] = []
         for header, records in iter_batches(data.records, DEFAULT_MAX_OUTPUT, partial_tail=True):
             if not header.is_control and not (aborted and aborted.covers(header)):
@@ -134,22 +135,3 @@ class Consumer:
             position = max(position, header.next_offset)
         self.positions[tp] = position
         return consumed
-
-
-class _AbortedTransactions:
-    """Which batches of one answer belong to transactions that were aborted."""
-
-    def __init__(self, data: PartitionData) -> None:
-        self._pending = sorted(
-            ((aborted.first_offset, aborted.producer_id) for aborted in data.aborted_transactions or ()), reverse=True
-        )
-        self._open: set[int] = set()
-
-    def covers(self, header: BatchHeader) -> bool:
-        while self._pending and self._pending[-1][0] <= header.last_offset:
-            self._open.add(self._pending.pop()[1])
-        return header.is_transactional and header.producer_id in self._open
-
-    def see_marker(self, header: BatchHeader, records: list[Record]) -> None:
-        if records and parse_control_type(records[0].key) is ControlRecordType.ABORT:
-            self._open.discard(header.producer_id)
