@@ -85,7 +85,10 @@ class Readers:
                 before = watch.latest_of(partition)
                 try:
                     answer = (await list_offsets(client, {partition: LATEST}))[partition]
-                except (ApiError, ClientError):
+                except (ApiError, ClientError) as error:
+                    office.trace.record(
+                        CLIENT, "not_told", topic=TOPIC, partition=partition.partition, error=str(error)[:80]
+                    )
                     continue
                 office.trace.record(
                     CLIENT,
