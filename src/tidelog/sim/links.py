@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ class Delay:
     mean_s: float
 
     def draw(self, rng: random.Random) -> float:
-        return self.least_s + rng.expovariate(1.0) * self.mean_s
+        # As `rng.expovariate(1.0)`, one call less: every packet draws.
+        return self.least_s - log(1.0 - rng.random()) * self.mean_s
 
 
 class Link:
@@ -34,6 +36,7 @@ class Link:
         "_rng",
         "_waiting_connects",
         "_waiting_streams",
+        "blocked",
         "blocked_by",
         "delay",
         "direct",
@@ -48,15 +51,12 @@ class Link:
         self.port: Final = port
         self.delay = delay
         self.blocked_by = 0
+        self.blocked = False
         self._rng = rng
         self._waiting_streams: dict[MemoryTransport, None] = {}
         self._waiting_connects: list[asyncio.Future[None]] = []
         self.direct = delay is None
         """Bytes arrive at once."""
-
-    @property
-    def blocked(self) -> bool:
-        return self.blocked_by > 0
 
     def draw_delay_s(self) -> float:
         return 0.0 if self.delay is None else self.delay.draw(self._rng)
@@ -67,13 +67,15 @@ class Link:
 
     def block(self) -> None:
         self.blocked_by += 1
+        self.blocked = True
         self.direct = False
 
     def unblock(self) -> None:
         assert self.blocked_by > 0
         self.blocked_by -= 1
-        if self.blocked:
+        if self.blocked_by:
             return
+        self.blocked = False
         self.direct = self.delay is None
         streams, self._waiting_streams = self._waiting_streams, {}
         for stream in streams:

@@ -41,14 +41,10 @@ class VirtualLoop(SimLoop):
         self._check_usable()
         if self._running or events._get_running_loop() is not None:
             raise RuntimeError("an event loop is running already")
-        schedule = self.schedule
         self._running = True
         events._set_running_loop(self)
         try:
-            while not self._stopping:
-                if not schedule.ready and not schedule.advance():
-                    raise Deadlock(f"nothing left to happen at {schedule.now:.6f} s")
-                self._run_ready()
+            self._go()
         finally:
             self._stopping = False
             self._running = False
@@ -99,33 +95,37 @@ class VirtualLoop(SimLoop):
     def _stop_when_done(self, task: object) -> None:
         self.stop()
 
-    def _run_ready(self) -> None:
-        # Only what is ready now: what these callbacks schedule comes after the timers that are due by then.
-        ready = self.schedule.ready
+    def _go(self) -> None:
+        """Turn after turn until it is stopped. In one function: a turn is seldom more than one callback."""
+        schedule = self.schedule
+        ready, set_running_loop = schedule.ready, events._set_running_loop
         current: Any = self
-        for _ in range(len(ready)):
-            handle: Any = ready.popleft()
-            if handle._cancelled:
-                continue
-            loop = handle._loop
-            if loop.withheld is not None:
-                loop.withheld.append(handle)
-                continue
-            if loop is not current:
-                events._set_running_loop(loop)
-                current = loop
-            self.steps += 1
-            try:
-                handle._context.run(handle._callback, *handle._args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # noqa: BLE001 - told as asyncio's own handles tell it
-                loop.call_exception_handler(
-                    {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
-                )
-        if current is not self:
-            events._set_running_loop(self)
-        self.schedule.collect_due()
+        while not self._stopping:
+            if not ready and not schedule.advance():
+                raise Deadlock(f"nothing left to happen at {schedule.now:.6f} s")
+            # Only what is ready now: what these callbacks schedule comes after the timers that are due by then.
+            for _ in range(len(ready)):
+                handle: Any = ready.popleft()
+                if handle._cancelled:
+                    continue
+                loop = handle._loop
+                if loop.withheld is not None:
+                    loop.withheld.append(handle)
+                    continue
+                if loop is not current:
+                    set_running_loop(loop)
+                    current = loop
+                self.steps += 1
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - told as asyncio's own handles tell it
+                    loop.call_exception_handler(
+                        {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+                    )
+            if schedule.next_s <= schedule.now:
+                schedule.collect_due()
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextvars
-import heapq
 from collections import deque
+from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Any
 
 _copy_context = contextvars.copy_context
@@ -15,7 +16,7 @@ class SimHandle(asyncio.Handle):
     __slots__ = ()
 
     def __init__(self, callback: Any, args: Any, loop: Any, context: contextvars.Context | None) -> None:
-        self._context = context or _copy_context()
+        self._context = _copy_context() if context is None else context
         self._loop = loop
         self._callback = callback
         self._args = args
@@ -30,7 +31,7 @@ class SimTimer(asyncio.TimerHandle):
     __slots__ = ()
 
     def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: contextvars.Context | None) -> None:
-        self._context = context or _copy_context()
+        self._context = _copy_context() if context is None else context
         self._loop = loop
         self._callback = callback
         self._args = args
@@ -44,34 +45,41 @@ class SimTimer(asyncio.TimerHandle):
 class Schedule:
     """Callbacks that are ready, in the order they came, and timers by time and then by the order they were set."""
 
-    __slots__ = ("_cancelled", "_sequence", "_timers", "now", "ready")
+    __slots__ = ("_cancelled", "_sequence", "_timers", "next_s", "now", "ready")
 
     def __init__(self, start_s: float) -> None:
         self.now = start_s
         self.ready: deque[asyncio.Handle] = deque()
+        self.next_s = inf
+        """No timer is due before."""
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._cancelled = 0
         self._sequence = 0
 
     def add_timer(self, timer: asyncio.TimerHandle, when: float) -> None:
         self._sequence += 1
-        heapq.heappush(self._timers, (when, self._sequence, timer))
+        heappush(self._timers, (when, self._sequence, timer))
+        if when < self.next_s:
+            self.next_s = when
 
     def advance(self) -> bool:
         """Jumps to the next timer; False when there is none."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:
-            heapq.heappop(timers)
+            heappop(timers)
         if not timers:
             return False
-        self.now = max(self.now, timers[0][0])
+        when = timers[0][0]
+        if when > self.now:
+            self.now = when
         self.collect_due()
         return True
 
     def collect_due(self) -> None:
         timers, now = self._timers, self.now
         while timers and timers[0][0] <= now:
-            self.ready.append(heapq.heappop(timers)[2])
+            self.ready.append(heappop(timers)[2])
+        self.next_s = timers[0][0] if timers else inf
 
     def timer_cancelled(self) -> None:
         """Cancelled timers are dropped when they come up, or all at once when they are most."""
@@ -90,6 +98,6 @@ class Schedule:
         self._keep([])
 
     def _keep(self, timers: list[tuple[float, int, asyncio.TimerHandle]]) -> None:
-        heapq.heapify(timers)
+        heapify(timers)
         self._timers = timers
         self._cancelled = 0

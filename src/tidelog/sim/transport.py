@@ -57,6 +57,7 @@ class MemoryTransport(asyncio.Transport):
         self._link = link
         self._on_lost = on_lost
         self._protocol: Any = None
+        self._is_buffered = False
         self._other: MemoryTransport = self
         self._wire: deque[tuple[float, Packet]] = deque()
         self._wire_bytes = 0
@@ -88,6 +89,7 @@ class MemoryTransport(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
+        self._is_buffered = isinstance(protocol, asyncio.BufferedProtocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         protocol: asyncio.BaseProtocol = self._protocol
@@ -113,8 +115,13 @@ class MemoryTransport(asyncio.Transport):
         self._schedule()
 
     def _schedule(self) -> None:
-        able = self._delivery is None and self._started and self._reading and not self._lost
-        if able and (self._inbox or (self._inbox_eof and not self._eof_seen)):
+        if (
+            self._delivery is None
+            and (self._inbox or (self._inbox_eof and not self._eof_seen))
+            and self._started
+            and self._reading
+            and not self._lost
+        ):
             self._delivery = self.loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
@@ -124,7 +131,11 @@ class MemoryTransport(asyncio.Transport):
             return
         if self._inbox:
             self._read_once()
-            self._other._read_by_other()
+            other = self._other
+            if other._writing_paused or other._closing:
+                other._read_by_other()
+            if not self._inbox and not self._inbox_eof:
+                return
         elif self._inbox_eof and not self._eof_seen:
             self._eof_seen = True
             if not self._protocol.eof_received():
@@ -132,21 +143,28 @@ class MemoryTransport(asyncio.Transport):
         self._schedule()
 
     def _read_once(self) -> None:
-        if isinstance(self._protocol, asyncio.BufferedProtocol):
-            room = memoryview(self._protocol.get_buffer(READ_BYTES)).cast("B")
+        protocol = self._protocol
+        if self._is_buffered:
+            room = memoryview(protocol.get_buffer(READ_BYTES)).cast("B")
             data = self._take(min(READ_BYTES, len(room)))
-            room[: len(data)] = data
-            self._protocol.buffer_updated(len(data))
+            size = len(data)
+            room[:size] = data
+            protocol.buffer_updated(size)
         else:
-            self._protocol.data_received(self._take(READ_BYTES))
+            protocol.data_received(bytes(self._take(READ_BYTES)))
 
-    def _take(self, limit: int) -> bytes:
+    def _take(self, limit: int) -> bytes | memoryview:
+        inbox = self._inbox
+        if len(inbox) == 1 and len(inbox[0]) <= limit:
+            # Nearly always: one message, one read.
+            self._inbox_bytes = 0
+            return inbox.popleft()
         parts: list[memoryview] = []
         left = limit
-        while left and self._inbox:
-            chunk = self._inbox.popleft()
+        while left and inbox:
+            chunk = inbox.popleft()
             if len(chunk) > left:
-                self._inbox.appendleft(chunk[left:])
+                inbox.appendleft(chunk[left:])
                 chunk = chunk[:left]
             parts.append(chunk)
             left -= len(chunk)
@@ -163,7 +181,8 @@ class MemoryTransport(asyncio.Transport):
             raise RuntimeError("cannot write after the end of file")
         # Copied now: the writer may reuse its buffer.
         self._send(memoryview(bytes(data)))
-        if not self._writing_paused and self.get_write_buffer_size() > self._high and not self._closing:
+        unread_bytes = self._wire_bytes + self._other._inbox_bytes
+        if unread_bytes > self._high and not self._writing_paused and not self._closing:
             self._writing_paused = True
             self._protocol.pause_writing()
 
@@ -215,11 +234,15 @@ class MemoryTransport(asyncio.Transport):
         if link.blocked and packet is _Mark.RESET:
             # Nobody sends a reset again: it is lost, and the other side keeps a connection to nobody.
             return
-        arrival = self._last_arrival = max(self._world.time() + link.draw_delay_s(), self._last_arrival)
+        arrival = self._world.time() + link.draw_delay_s()
+        if arrival < self._last_arrival:
+            arrival = self._last_arrival
+        self._last_arrival = arrival
         self._wire.append((arrival, packet))
         if isinstance(packet, memoryview):
             self._wire_bytes += len(packet)
-        self._keep_sending()
+        if self._sending is None:
+            self._keep_sending()
 
     def _keep_sending(self) -> None:
         if not self._wire or self._sending is not None:
@@ -237,7 +260,8 @@ class MemoryTransport(asyncio.Transport):
             if isinstance(packet, memoryview):
                 self._wire_bytes -= len(packet)
             self._other._arrive(packet)
-        self._keep_sending()
+        if wire:
+            self._keep_sending()
 
     def resume_sending(self) -> None:
         """The link works again: what waited goes out together."""
