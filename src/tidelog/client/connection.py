@@ -118,11 +118,23 @@ class Connection(asyncio.BufferedProtocol):
         """Sends a request and waits for its answer. Several may be under way; answers keep the order of requests."""
         version = self.version_of(type(request)) if version is None else version
         limit = self._settings.request_timeout_s if timeout_s is None else timeout_s
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + limit
         try:
-            async with asyncio.timeout(limit), self._in_flight:
-                answer = await self._send(request, version, response)
-                assert answer is not None
-                return await answer  # type: ignore[no-any-return]
+            if self._in_flight.locked() or not self._writable.is_set():
+                async with asyncio.timeout_at(until_s):
+                    await self._may_send()
+            else:
+                await self._in_flight.acquire()
+            # A timer of its own is all that an answer takes: `asyncio.timeout` costs as much as sending the request.
+            answer: asyncio.Future[R] = loop.create_future()
+            timer = loop.call_at(until_s, _time_out, answer)
+            try:
+                self._send(request, version, response, answer)
+                return await answer
+            finally:
+                timer.cancel()
+                self._in_flight.release()
         except TimeoutError as error:
             name = APIS[spec_of(type(request)).api_key].name
             self.abort(f"no answer to {name} within {limit:g} s")
@@ -130,7 +142,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def send_unanswered(self, request: Any, *, version: int | None = None) -> None:
         """For Produce with acks=0, the one request that has no answer."""
-        await self._send(request, self.version_of(type(request)) if version is None else version, None)
+        await self._writable.wait()
+        self._send(request, self.version_of(type(request)) if version is None else version)
 
     def abort(self, reason: str) -> None:
         """Ends the connection now; whoever waits learns the reason."""
@@ -150,8 +163,22 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
         await self._gone.wait()
 
-    async def _send(self, request: Any, version: int, response: type[Any] | None) -> asyncio.Future[Any] | None:
-        await self._writable.wait()
+    async def _may_send(self) -> None:
+        """One more in flight, as soon as there is room for it here and on the way."""
+        await self._in_flight.acquire()
+        try:
+            await self._writable.wait()
+        except BaseException:
+            self._in_flight.release()
+            raise
+
+    def _send(
+        self,
+        request: Any,
+        version: int,
+        response: type[Any] | None = None,
+        answer: asyncio.Future[Any] | None = None,
+    ) -> None:
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionFailed(f"{self.address} is not connected")
         api_key = spec_of(type(request)).api_key
@@ -159,12 +186,12 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
         header = write_request_header(api_key, version, correlation_id, self._settings.client_id)
         frame = encode_frame(request, version, header)
-        answer: asyncio.Future[Any] | None = None
-        if response is not None:
-            answer = asyncio.get_running_loop().create_future()
+        if response is not None and answer is not None:
             self._waiting.append(_Waiting(correlation_id, api_key, version, response, answer))
-        self._transport.writelines(frame)
-        return answer
+        if len(frame) == 1:
+            self._transport.write(frame[0])
+        else:
+            self._transport.writelines(frame)
 
     async def _learn_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="tidelog", client_software_version="0.1.0")
@@ -234,6 +261,11 @@ class Connection(asyncio.BufferedProtocol):
         if waiting.api_key == API_VERSIONS_KEY and _is_unsupported(frame, position):
             version = 0
         return read_message(waiting.response, version, frame, position=position, limits=RESPONSE_LIMITS)
+
+
+def _time_out(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 def _is_unsupported(frame: memoryview, position: int) -> bool:

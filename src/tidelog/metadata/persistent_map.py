@@ -4,7 +4,7 @@ Entries are spread over a fixed number of buckets; a copy shares every bucket it
 key's bytes and not by `hash`, which differs from process to process: iteration must be the same in every run.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import Final, Generic, TypeVar, overload
 from uuid import UUID
 from zlib import crc32
@@ -28,12 +28,13 @@ def spread_uuid(key: UUID) -> int:
 class PersistentMap(Mapping[K, V], Generic[K, V]):
     """Never changes; `updated` gives the changed copy."""
 
-    __slots__ = ("_buckets", "_count", "_spread")
+    __slots__ = ("_buckets", "_count", "_filled", "_spread")
 
     def __init__(self, spread: Callable[[K], int]) -> None:
         self._spread = spread
         self._buckets: list[dict[K, V]] = [{}] * _BUCKETS
         self._count = 0
+        self._filled: list[dict[K, V]] | None = None
 
     def updated(self, changes: Mapping[K, V | None]) -> "PersistentMap[K, V]":
         """A copy with what `changes` sets and without what it maps to None."""
@@ -70,11 +71,43 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
         return key in self._buckets[self._spread(key)]  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[K]:
-        for bucket in self._buckets:
+        for bucket in self.filled():
             yield from bucket
+
+    def items(self) -> ItemsView[K, V]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        return _Values(self)
+
+    def filled(self) -> list[dict[K, V]]:
+        """The buckets that hold anything, found once: most maps are walked more often than they have entries."""
+        if self._filled is None:
+            self._filled = [bucket for bucket in self._buckets if bucket]
+        return self._filled
 
     def __len__(self) -> int:
         return self._count
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+class _Items(ItemsView[K, V]):
+    """Walks the buckets, where the one of `Mapping` looks every key up."""
+
+    _mapping: PersistentMap[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        for bucket in self._mapping.filled():
+            yield from bucket.items()
+
+
+class _Values(ValuesView[V]):
+    """The same of the values."""
+
+    _mapping: PersistentMap[object, V]
+
+    def __iter__(self) -> Iterator[V]:
+        for bucket in self._mapping.filled():
+            yield from bucket.values()

@@ -34,6 +34,8 @@ REQUEST_LIMITS: Final = Limits()
 RESPONSE_LIMITS: Final = Limits(max_elements=20_000_000, max_tagged_fields=1_000_000)
 
 
+_LENGTH: Final = struct.Struct(">i")
+
 _READERS: dict[tuple[type, int], Reader] = {}
 _WRITERS: dict[tuple[type, int], Writer] = {}
 
@@ -102,7 +104,7 @@ def encode_frame(value: Any, version: int, header: bytes) -> list[Buffer]:
     size = len(out) - 4
     for _, records in holes:
         size += len(records)
-    struct.pack_into(">i", out, 0, size)
+    _LENGTH.pack_into(out, 0, size)
     if not holes:
         return [out]
     return _pieces(out, holes)

@@ -7,7 +7,7 @@ with the position at which they belong.
 
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID as PyUuid
 
@@ -25,6 +25,14 @@ from tidelog.wire.schema import (
     field_specs,
 )
 from tidelog.wire.varint import read_uvarint, write_uvarint
+
+
+@lru_cache(maxsize=4096)
+def _uuid(raw: bytes) -> PyUuid:
+    """The same object for the same id: ids of topics come in every request, and Python's UUID is slow to make and to
+    compare.
+    """
+    return PyUuid(bytes=raw)
 
 
 @cache
@@ -64,7 +72,7 @@ class _Source:
             "_uv": read_uvarint,
             "_wuv": write_uvarint,
             "_new": object.__new__,
-            "_Uuid": PyUuid,
+            "_uuid": _uuid,
             "_unpack": struct.unpack_from,
             "_pack": struct.pack,
         }
@@ -176,7 +184,7 @@ def _read_primitive(
         return
     if kind is UUID:
         source.add(indent, "e = p + 16", f"if e > L: raise WireError('{name} ends early')")
-        source.add(indent, f"{target} = _Uuid(bytes=bytes(b[p:e])); p = e")
+        source.add(indent, f"{target} = _uuid(bytes(b[p:e])); p = e")
         return
     _read_length(source, indent, kind, flexible)
     source.add(indent, "if n < 0:")
@@ -286,7 +294,7 @@ def _write_field(source: _Source, indent: int, name: str, spec: FieldSpec, versi
     if isinstance(kind, Array):
         _write_null(source, indent, name, nullable, flexible, "'>i'")
         inner = indent + 1
-        source.add(inner, "_wuv(o, len(v) + 1)" if flexible else "o += _pack('>i', len(v))")
+        _write_length(source, inner, "i", flexible)
         _write_items(source, inner, kind.item, version, flexible)
     elif isinstance(kind, Struct):
         writer = source.bind("_w", compile_writer(kind.cls, version, flexible))
@@ -312,11 +320,18 @@ def _write_null(source: _Source, indent: int, name: str, nullable: bool, flexibl
     source.add(indent, "else:")
 
 
+def _write_length(source: _Source, indent: int, layout: str, flexible: bool) -> None:
+    if flexible:
+        # Nearly all are of one byte.
+        source.add(indent, "n = len(v) + 1", "if n < 128: o.append(n)", "else: _wuv(o, n)")
+    else:
+        source.add(indent, f"o += _pack('>{layout}', len(v))")
+
+
 def _write_bytes_like(source: _Source, indent: int, kind: Primitive, flexible: bool) -> None:
     if kind is STRING:
         source.add(indent, "v = v.encode()")
-    length = "_wuv(o, len(v) + 1)" if flexible else f"o += _pack('{'>h' if kind is STRING else '>i'}', len(v))"
-    source.add(indent, length)
+    _write_length(source, indent, "h" if kind is STRING else "i", flexible)
     source.add(indent, "h.append((len(o), v))" if kind is RECORDS else "o += v")
 
 
@@ -338,14 +353,19 @@ def _write_tags(source: _Source, tagged: list[tuple[str, FieldSpec]], version: i
     if not tagged:
         source.add(1, "o.append(0)")
         return
+    assert len(tagged) < 128, "their count is written as one byte"
     source.add(1, "w = o", "t = []")
     for name, spec in sorted(tagged, key=lambda entry: entry[1].tag or 0):
         default = _default_name(source, spec.type, spec.default)
-        source.add(1, f"v = m.{name}", f"if v != {default}:")
+        source.add(
+            1,
+            f"v = m.{name}",
+            f"if v != {default}:" if default[0] != "_" else f"if v is not {default} and v != {default}:",
+        )
         source.add(2, "o = bytearray()")
         _write_field(source, 2, name, spec, version, True)
         source.add(2, f"t.append(({spec.tag}, o))")
-    source.add(1, "_wuv(w, len(t))", "for k, o in t: _wuv(w, k); _wuv(w, len(o)); w += o")
+    source.add(1, "w.append(len(t))", "for k, o in t: _wuv(w, k); _wuv(w, len(o)); w += o")
 
 
 def _default_name(source: _Source, kind: FieldType, default: Any) -> str:

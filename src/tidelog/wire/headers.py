@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from tidelog.wire.errors import WireError
 from tidelog.wire.registry import APIS
-from tidelog.wire.varint import read_uvarint, write_uvarint
+from tidelog.wire.varint import read_uvarint
 
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
@@ -44,13 +44,16 @@ def read_request_header(frame: memoryview) -> RequestHeader:
     elif length != -1:
         raise WireError(f"the client id has the length {length}")
     api = APIS.get(api_key)
-    if api is not None and api_version <= api.max_version and api.flexible(api_version):
+    if api is not None and api.flexible_since <= api_version <= api.max_version:
         position = _skip_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:
     try:
+        if not frame[position]:
+            # No client has any.
+            return position + 1
         count, position = read_uvarint(frame, position)
         if count > MAX_HEADER_TAGS:
             raise WireError(f"{count} tagged fields in a request header")
@@ -68,11 +71,8 @@ def _skip_tags(frame: memoryview, position: int) -> int:
 def write_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """The header our own client sends (v2 for flexible versions, else v1)."""
     raw = client_id.encode() if client_id is not None else b""
-    out = bytearray(_FIXED.pack(api_key, version, correlation_id, len(raw) if client_id is not None else -1))
-    out += raw
-    if APIS[api_key].flexible(version):
-        write_uvarint(out, 0)
-    return bytes(out)
+    fixed = _FIXED.pack(api_key, version, correlation_id, len(raw) if client_id is not None else -1)
+    return fixed + raw + b"\0" if version >= APIS[api_key].flexible_since else fixed + raw
 
 
 def write_response_header(api_key: int, version: int, correlation_id: int) -> bytes:

@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
 
-from tidelog.wire.schema import MessageSpec, spec_of
+from tidelog.wire.schema import UNBOUNDED, MessageSpec, spec_of
 
 API_VERSIONS_KEY: Final = 18
 
@@ -35,21 +35,26 @@ class Api:
     def spec(self) -> MessageSpec:
         return spec_of(self.request)
 
-    @property
+    @cached_property
     def min_version(self) -> int:
         return self.spec.versions.low
 
-    @property
+    @cached_property
     def max_version(self) -> int:
         return self.spec.versions.high
 
+    @cached_property
+    def flexible_since(self) -> int:
+        """From this version on: compact lengths and tagged fields (KIP-482), in the body and in the headers."""
+        flexible = self.spec.flexible
+        return flexible.low if flexible.low <= flexible.high else UNBOUNDED
+
     def flexible(self, version: int) -> bool:
-        """Compact lengths and tagged fields (KIP-482), in the body and in the headers."""
-        return version in self.spec.flexible
+        return version >= self.flexible_since
 
     def response_header_version(self, version: int) -> int:
         """ApiVersions is answered with header v0 always: the asker does not know yet what we speak."""
-        return 1 if self.flexible(version) and self.key != API_VERSIONS_KEY else 0
+        return 1 if version >= self.flexible_since and self.key != API_VERSIONS_KEY else 0
 
 
 def _api(key: int, name: str, module: str) -> Api:

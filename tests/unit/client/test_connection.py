@@ -9,6 +9,7 @@ from tests.unit.client.toy_broker import CLOSE, ToyBroker
 from tidelog.client.addresses import Address
 from tidelog.client.connection import Connection, ConnectionSettings
 from tidelog.client.errors import ConnectionFailed, RequestTimedOut, Unsupported
+from tidelog.sim.loop import run
 from tidelog.wire.codec import write_message
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -103,6 +104,31 @@ async def test_an_answer_that_never_comes_ends_the_connection() -> None:
         with pytest.raises(RequestTimedOut, match=r"did not answer Heartbeat within 0\.05 s"):
             await connection.request(HeartbeatRequest(), HeartbeatResponse, timeout_s=0.05)
         assert connection.closed
+
+
+def test_an_answer_that_is_there_when_its_time_is_up_counts() -> None:
+    """A process that was stopped for longer finds both; what was read must not be thrown away."""
+
+    class Nowhere(asyncio.Transport):
+        def write(self, data: object) -> None:
+            """Nobody reads it."""
+
+    async def main() -> HeartbeatResponse:
+        loop = asyncio.get_running_loop()
+        connection = Connection(Address("nowhere", 1), ConnectionSettings())
+        connection.connection_made(Nowhere())
+        body = (0).to_bytes(4, "big") + write_message(HeartbeatResponse(), 0)
+        frame = len(body).to_bytes(4, "big") + body
+
+        def arrive() -> None:
+            connection.get_buffer(0)[: len(frame)] = frame
+            connection.buffer_updated(len(frame))
+
+        # Set first, so it comes first of the two.
+        loop.call_later(1.0, arrive)
+        return await connection.request(HeartbeatRequest(), HeartbeatResponse, version=0, timeout_s=1.0)
+
+    assert run(main()).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
