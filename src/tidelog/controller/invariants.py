@@ -4,28 +4,46 @@
 controller has decided, at the boundaries of batches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from uuid import UUID
 
 from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
 from tidelog.controller.partitions import is_online
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import NO_LEADER
-from tidelog.metadata.image import ClusterImage, PartitionRegistration
+from tidelog.metadata.image import ClusterImage, PartitionRegistration, TopicImage
 
 
 class InvariantBroken(AssertionError):
     """The metadata contradicts itself."""
 
 
-def check_invariants(image: ClusterImage, config: NodeConfig) -> None:
-    """The Metadata invariant. `config` is the node's with the image's dynamic values."""
+def check_invariants(image: ClusterImage, config: NodeConfig, *, judged: ClusterImage | None = None) -> None:
+    """The Metadata invariant. `config` is the node's with the image's dynamic values.
+
+    `judged` is an image of which it holds: topics that are the same are not judged again, if brokers, configs and
+    features are the same as well.
+    """
     rules_of = rules_for(image, config)
-    for topic in image.topics_by_id.values():
+    known: Mapping[UUID, TopicImage] = {}
+    if judged is not None and _judges_alike(judged, image):
+        known = judged.topics_by_id
+    for topic_id, topic in image.topics_by_id.items():
+        if known.get(topic_id) is topic:
+            continue
         rules = rules_of(topic)
         for index, partition in topic.partitions.items():
             for broken in _partition_breaks(image, partition, rules):
                 raise InvariantBroken(f"{topic.name}-{index}: {broken}: {partition}, {rules}")
+
+
+def _judges_alike(one: ClusterImage, other: ClusterImage) -> bool:
+    return (
+        one.brokers is other.brokers
+        and one.configs_by_resource is other.configs_by_resource
+        and one.features is other.features
+    )
 
 
 def _partition_breaks(image: ClusterImage, partition: PartitionRegistration, rules: PartitionRules) -> Iterator[str]:

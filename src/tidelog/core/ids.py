@@ -2,6 +2,7 @@
 
 import base64
 import random
+from functools import lru_cache
 from typing import Final, NamedTuple, NewType
 from uuid import UUID
 
@@ -54,6 +55,14 @@ def uuid_to_text(value: UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
 
 
+@lru_cache(maxsize=4096)
+def uuid_from_bytes(raw: bytes) -> UUID:
+    """The same object for the same id: ids of topics come in every request, and Python's UUID is slow to make and to
+    compare.
+    """
+    return UUID(bytes=raw)
+
+
 def uuid_from_text(text: str) -> UUID:
     """The inverse of `uuid_to_text`; ValueError names what is wrong."""
     if len(text) > 24:
@@ -64,7 +73,7 @@ def uuid_from_text(text: str) -> UUID:
         raise ValueError(f"{text!r} is not base64") from error
     if len(raw) != 16:
         raise ValueError(f"{text!r} holds {len(raw)} bytes, a uuid has 16")
-    return UUID(bytes=raw)
+    return uuid_from_bytes(raw)
 
 
 def random_uuid(rng: random.Random) -> UUID:

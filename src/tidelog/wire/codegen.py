@@ -7,10 +7,10 @@ with the position at which they belong.
 
 import struct
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
-from uuid import UUID as PyUuid
 
+from tidelog.core.ids import uuid_from_bytes
 from tidelog.wire.errors import WireError
 from tidelog.wire.schema import (
     BYTES,
@@ -25,14 +25,6 @@ from tidelog.wire.schema import (
     field_specs,
 )
 from tidelog.wire.varint import read_uvarint, write_uvarint
-
-
-@lru_cache(maxsize=4096)
-def _uuid(raw: bytes) -> PyUuid:
-    """The same object for the same id: ids of topics come in every request, and Python's UUID is slow to make and to
-    compare.
-    """
-    return PyUuid(bytes=raw)
 
 
 @cache
@@ -72,7 +64,7 @@ class _Source:
             "_uv": read_uvarint,
             "_wuv": write_uvarint,
             "_new": object.__new__,
-            "_uuid": _uuid,
+            "_uuid": uuid_from_bytes,
             "_unpack": struct.unpack_from,
             "_pack": struct.pack,
         }

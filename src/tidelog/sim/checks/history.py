@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from tidelog.sim.checks.mirror import Batch, LogMirror
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PartitionHistory:
-    """Invariant: `committed` holds the batches of [start, true_hw), by their base offsets."""
+    """One for each topic id and partition, and so a key for what else is kept of it.
+
+    Invariant: `committed` holds the batches of [start, true_hw), by their base offsets."""
 
     era: int = 0
     first_epoch: int = 0

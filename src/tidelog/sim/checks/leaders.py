@@ -1,7 +1,7 @@
 """Invariants of leaders: what they count, what they show, in which epoch (4, 8, 10)."""
 
-from tidelog.core.ids import TopicIdPartition
 from tidelog.replication.isr import IsrState
+from tidelog.sim.checks.history import PartitionHistory
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
 
@@ -17,7 +17,7 @@ class QuorumSuperset(Invariant):
         registration = look.registration
         for replica in look.replicas:
             leader = replica.leader
-            if leader is None or not replica.is_running or leader.epoch != registration.leader_epoch:
+            if leader is None or not replica.running or leader.epoch != registration.leader_epoch:
                 continue
             state = leader.isr_state
             if len(state.isr) < min(replica.log.config.min_insync_replicas, len(leader.replicas)):
@@ -38,8 +38,8 @@ class HighWatermark(Invariant):
     number = 8
 
     def __init__(self) -> None:
-        self._shown: dict[tuple[TopicIdPartition, int], int] = {}
-        self._frozen: dict[tuple[TopicIdPartition, int, int], tuple[IsrState, int, int]] = {}
+        self._shown: dict[tuple[PartitionHistory, int], int] = {}
+        self._frozen: dict[tuple[PartitionHistory, int, int], tuple[IsrState, int, int]] = {}
 
     def on_partition(self, look: PartitionLook) -> None:
         for replica in look.replicas:
@@ -54,7 +54,7 @@ class HighWatermark(Invariant):
     def _check_leader(self, look: PartitionLook, replica: ReplicaLook) -> None:
         leader, log = replica.leader, replica.log
         assert leader is not None
-        key = (look.key, int(leader.epoch))
+        key = (look.history, int(leader.epoch))
         shown = self._shown.get(key, 0)
         if log.high_watermark < shown:
             raise self.broken(
@@ -84,7 +84,7 @@ class Epochs(Invariant):
     number = 10
 
     def __init__(self) -> None:
-        self._leaders: dict[tuple[TopicIdPartition, int], tuple[int, int]] = {}
+        self._leaders: dict[tuple[PartitionHistory, int], tuple[int, int]] = {}
         self._checked: dict[ReplicaLook, tuple[int, int]] = {}
 
     def on_partition(self, look: PartitionLook) -> None:
@@ -94,7 +94,7 @@ class Epochs(Invariant):
             leader = replica.leader
             if leader is not None:
                 me = (replica.node_id, replica.process)
-                first = self._leaders.setdefault((look.key, int(leader.epoch)), me)
+                first = self._leaders.setdefault((look.history, int(leader.epoch)), me)
                 if first != me:
                     raise self.broken(
                         f"{look.topic_partition}: broker {first[0]} (start {first[1]}) and {replica.name} both lead in "

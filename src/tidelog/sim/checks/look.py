@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from tidelog.core.ids import TopicIdPartition, TopicPartition
+from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ClusterImage, PartitionRegistration
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Leader, Offline, Role
@@ -28,6 +28,10 @@ class ReplicaLook:
     """Under the current incarnation."""
     leader: Leader | None = None
     """Its role as of this look, if it leads."""
+    running: bool = False
+    """`is_running` as of this look."""
+    history: PartitionHistory | None = None
+    """Of the topic that `partition` is of."""
     may_lack_epochs: bool = False
     """Its file of leader epochs was damaged."""
     # What was seen last: to find out cheaply whether anything is new.
@@ -52,6 +56,17 @@ class ReplicaLook:
     def name(self) -> str:
         return f"broker {self.node_id} (start {self.process})"
 
+    def has_moved(self) -> bool:
+        """Whether `state` is another than was seen."""
+        log, partition, seen = self.log, self.partition, self.seen
+        if not seen or log.log_end_offset != seen[0] or log.high_watermark != seen[1]:
+            return True
+        role = None if partition is None else partition.role
+        if role is not seen[3]:
+            return True
+        isr_state = role.isr_state if isinstance(role, Leader) else None
+        return isr_state is not seen[4] or log.truncations != seen[2] or log.directory.failure is not seen[5]
+
     def state(self) -> tuple[object, ...]:
         log, partition = self.log, self.partition
         role = None if partition is None else partition.role
@@ -71,14 +86,15 @@ class ReplicaLook:
         if self._era != history.era or self._rebuilt != mirror.rebuilt:
             self._era, self._rebuilt, self._checked = history.era, mirror.rebuilt, 0
         batches, committed = mirror.batches, history.committed
-        while self._checked < len(batches):
-            batch = batches[self._checked]
+        checked, count = self._checked, len(batches)
+        while checked < count:
+            batch = batches[checked]
             if batch.next_offset > limit:
-                return None
+                break
             expected = committed.get(batch.base_offset)
             if expected is None or not batch.same(expected):
                 return batch, expected
-            self._checked += 1
+            self._checked = checked = checked + 1
         return None
 
     def describe(self) -> str:
@@ -116,18 +132,13 @@ class PartitionLook:
     replicas: list[ReplicaLook] = field(default_factory=list)
 
     @property
-    def key(self) -> TopicIdPartition:
-        """A topic made again under an old name is another one."""
-        return TopicIdPartition(self.topic_id, self.topic_partition.partition)
-
-    @property
     def leader(self) -> ReplicaLook | None:
         """The running leader of the epoch that the committed metadata has."""
         for replica in self.replicas:
             leader = replica.leader
             if (
-                replica.is_running
-                and leader is not None
+                leader is not None
+                and replica.running
                 and leader.epoch == self.registration.leader_epoch
                 and replica.node_id == self.registration.leader
             ):

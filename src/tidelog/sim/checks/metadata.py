@@ -77,7 +77,7 @@ class Metadata(Invariant):
 
     def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
         try:
-            invariants.check_invariants(after, self._rules.config(after))
+            invariants.check_invariants(after, self._rules.config(after), judged=before)
         except invariants.InvariantBroken as error:
             raise self.broken(str(error)) from error
 

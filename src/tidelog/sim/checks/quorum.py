@@ -26,8 +26,8 @@ class Member(NamedTuple):
 def _state_of(member: Member) -> tuple[object, ...]:
     """Whatever is judged changes with these."""
     raft = member.raft
-    log = raft.log.log
-    return (member.process, log, raft.epoch, raft.is_leader, raft.high_watermark, log.log_end_offset, log.truncations)
+    log, role = raft.log.log, raft.role
+    return (member.process, log, role.epoch, type(role), raft.high_watermark, log.log_end_offset, log.truncations)
 
 
 class Quorum(Invariant):

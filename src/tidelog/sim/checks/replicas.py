@@ -39,7 +39,7 @@ class CandidateCompleteness(Invariant):
         registration, true_hw = look.registration, look.history.true_hw
         for replica in look.replicas:
             if (
-                replica.is_running
+                replica.running
                 and replica.log.log_end_offset < true_hw
                 and (replica.node_id in registration.isr or replica.node_id in registration.elr)
             ):
@@ -57,7 +57,7 @@ class StrongIsr(Invariant):
 
     def on_partition(self, look: PartitionLook) -> None:
         for replica in look.replicas:
-            if replica.is_running and replica.node_id in look.registration.isr:
+            if replica.running and replica.node_id in look.registration.isr:
                 found = replica.first_difference(look.history, look.history.true_hw)
                 if found is not None:
                     raise self.broken(f"{look.topic_partition}: {replica.name} is in the ISR and {_told(found)}")

@@ -98,6 +98,7 @@ class Watch:
         self._stale: dict[int, None] = {}
         """Nodes whose logs and registration have to be looked for again."""
         self._found: dict[int, tuple[object, object, object]] = {}
+        self._members: dict[int, Member] = {}
         self._flush_due = False
         self._disks = {node_id: _disk_of(node) for node_id, node in cluster.nodes.items()}
         for node_id, node in cluster.nodes.items():
@@ -260,7 +261,7 @@ class Watch:
                 self._find_logs(node_id)
         for partition, replicas in self._replicas.items():
             for replica in replicas.values():
-                if replica.alive and replica.state() != replica.seen:
+                if replica.alive and replica.has_moved():
                     self._marked[partition] = None
                     break
         self._flush()
@@ -325,21 +326,16 @@ class Watch:
         if committed is None:
             return None
         topic_id, history, registration, effective_min_isr = committed
-        for node_id in list(self._stale):
-            self._find_logs(node_id)
-        return PartitionLook(
-            topic_partition=partition,
-            topic_id=topic_id,
-            history=history,
-            image=self.image,
-            registration=registration,
-            effective_min_isr=effective_min_isr,
-            replicas=[
-                replica
-                for replica in self._replicas.get(partition, {}).values()
-                if replica.log.topic_id is None or replica.log.topic_id == topic_id
-            ],
-        )
+        if self._stale:
+            for node_id in list(self._stale):
+                self._find_logs(node_id)
+        replicas: list[ReplicaLook] = []
+        for replica in self._replicas.get(partition, {}).values():
+            its_id = replica.log.topic_id
+            if its_id is topic_id or its_id is None or its_id == topic_id:
+                replica.running = replica.is_running
+                replicas.append(replica)
+        return PartitionLook(partition, topic_id, history, self.image, registration, effective_min_isr, replicas)
 
     def _committed_of(self, partition: TopicPartition) -> _Committed | None:
         """What the newest image says of it; the same until there is a newer one."""
@@ -377,7 +373,10 @@ class Watch:
                     mirror=LogMirror(log, self._disks[node_id]),
                     may_lack_epochs=(node_id, partition) in self._lost_epochs,
                 )
-            known.partition = None if broker is None else broker.replicas.get(partition)
+            held = None if broker is None else broker.replicas.get(partition)
+            if held is not known.partition:
+                known.partition = held
+                known.history = None if held is None else self._history_of(held.topic_id, partition.partition)
             known.registered = registered
         for partition, replicas in self._replicas.items():
             known = replicas.get(node_id)
@@ -391,7 +390,8 @@ class Watch:
 
     def _note_exposure(self, replica: ReplicaLook) -> None:
         """What it has shown as a leader so far is promised."""
-        role, mirror = replica.role, replica.mirror
+        partition, mirror = replica.partition, replica.mirror
+        role = None if partition is None else partition.role
         leader = role if isinstance(role, Leader) else None
         replica.leader = leader
         if leader is None and isinstance(role, Offline):
@@ -402,8 +402,8 @@ class Watch:
             self.truncations += mirror.rebuilt - before
         replica.last_leader = leader
         if leader is not None:
-            assert replica.partition is not None
-            history = self._history_of(replica.partition.topic_id, replica.topic_partition.partition)
+            history = replica.history
+            assert history is not None
             high_watermark = replica.log.high_watermark
             if high_watermark > history.true_hw and leader.epoch >= history.first_epoch:
                 history.expose(mirror, high_watermark, f"shown by {replica.name} in epoch {leader.epoch}")
@@ -428,11 +428,15 @@ class Watch:
                 self.on_unclean(TopicPartition(change.topic.name, change.index))
 
     def _look_at_quorum(self) -> None:
-        members = [
-            Member(node_id, node.machine.starts, node.node.control.raft, self._disks[node_id])
-            for node_id, node in self._cluster.nodes.items()
-            if node.node is not None and node.node.control is not None
-        ]
+        members: list[Member] = []
+        for node_id, node in self._cluster.nodes.items():
+            running = node.node
+            if running is None or (control := running.control) is None:
+                continue
+            raft, known = control.raft, self._members.get(node_id)
+            if known is None or known.raft is not raft:
+                known = self._members[node_id] = Member(node_id, node.machine.starts, raft, self._disks[node_id])
+            members.append(known)
         self._quorum.on_members(members)
 
     def _fail(self, broken: InvariantBroken, look: PartitionLook | None) -> None:
