@@ -141,6 +141,17 @@ def wait_for_snapshots(data: Path, partitions: int) -> list[Path]:
     raise RuntimeError("not every node has written a snapshot")
 
 
+def bare_files(data: Path, partitions: int) -> None:
+    """What the file system alone takes: the directories and files that the nodes make, and nothing else."""
+    for node in range(NODES):
+        (data / f"bare-{node}").mkdir()
+    for number in range(partitions):
+        for node in range(NODES):
+            folder = data / f"bare-{node}" / f"orders-{number // PER_TOPIC}-{number % PER_TOPIC}"
+            folder.mkdir()
+            os.close(os.open(folder / "00000000000000000000.log", os.O_CREAT | os.O_RDWR))
+
+
 def measure(partitions: int) -> dict[str, tuple[str, float]]:
     found: dict[str, tuple[str, float]] = {}
 
@@ -150,6 +161,9 @@ def measure(partitions: int) -> dict[str, tuple[str, float]]:
 
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
         data = Path(directory)
+        spent = time.process_time()
+        note("the same directories and files, made by hand", "s", seconds(lambda: bare_files(data, partitions)))
+        note("the same by hand, CPU", "s", time.process_time() - spent)
         with Cluster(brokers=NODES, data=data) as cluster:
             before, spent = residents(cluster), cpu(cluster)
             began = time.perf_counter()  # noqa: TID251

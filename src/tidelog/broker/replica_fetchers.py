@@ -22,7 +22,7 @@ from tidelog.core.events import EventSink
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.core.ports import WallClock
 from tidelog.metadata.image import ClusterImage
-from tidelog.replication.fetcher import Fetcher, FetcherConfig, Request
+from tidelog.replication.fetcher import ASSIGNING_S, SHORT_WAIT_MS, Fetcher, FetcherConfig, Request
 from tidelog.replication.partition import Partition
 from tidelog.replication.throttle import ReplicationThrottle
 from tidelog.wire.errors import ApiError, WireError
@@ -34,8 +34,8 @@ LANE: Final = "replication"
 # A leader may hold a fetch for `replica.fetch.wait.max.ms`, and what is assigned meanwhile would wait for that, and
 # with it every acks=all write. After this long the held fetch is given up, and its connection.
 HURRY_S: Final = 0.02
-# The fetch that follows names every partition. While thousands are assigned one slice after the other, that must not be
-# most of the work: after this long for each of them.
+# The fetch that follows names every partition, so it is done once in a row of assignments, and with thousands of
+# partitions not sooner than after this long for each of them. From then on fetches are short (`fetcher.SHORT_WAIT_MS`).
 HURRY_A_PARTITION_S: Final = 0.0002
 # A due time that has just passed must not spin the loop.
 MIN_SLEEP_S: Final = 0.001
@@ -195,10 +195,11 @@ class _FromLeader:
         self._awake.set()
 
     def hurry(self) -> None:
-        """There is something new to ask."""
+        """There is something new to ask, and more may follow."""
         self._awake.set()
+        self.fetcher.short_until_s = self._loop.time() + ASSIGNING_S
         held = self.fetcher.in_flight
-        if isinstance(held, FetchRequest) and self._hurrying is None:
+        if isinstance(held, FetchRequest) and held.max_wait_ms > SHORT_WAIT_MS and self._hurrying is None:
             delay_s = max(HURRY_S, HURRY_A_PARTITION_S * len(self.fetcher))
             self._hurrying = self._loop.call_later(delay_s, self._give_up, held)
 

@@ -34,6 +34,12 @@ from tidelog.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsRe
 # will within milliseconds, and until it is asked again nothing is acknowledged.
 FIRST_BACKOFF_S: Final = 0.02
 
+# How long a leader may hold a fetch while partitions are being assigned: the next ones will not wait for it longer.
+SHORT_WAIT_MS: Final = 20
+# Assignments come in slices of one metadata delta and in deltas close to each other. This long after the last one the
+# next fetch may be held again.
+ASSIGNING_S: Final = 1.0
+
 Request = FetchRequest | ListOffsetsRequest
 
 
@@ -76,6 +82,8 @@ class Fetcher:
     # After a failed connection nobody is asked anything until then.
     ready_at_s: float = 0.0
     failures: int = 0
+    # While partitions are being assigned, and for a while after that: see `SHORT_WAIT_MS`.
+    short_until_s: float = float("-inf")
     # In the order in which they are asked for: who got bytes goes to the end, or the others would never come.
     _followed: dict[TopicPartition, Followed] = field(default_factory=dict)
     _by_id: dict[TopicIdPartition, Followed] = field(default_factory=dict)
@@ -182,7 +190,7 @@ class Fetcher:
             return None
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self.local_id, replica_epoch=self.broker_epoch),
-            max_wait_ms=self.config.max_wait_ms,
+            max_wait_ms=self._max_wait_ms(now_s),
             min_bytes=self.config.min_bytes,
             max_bytes=self.config.response_max_bytes,
         )
@@ -190,6 +198,10 @@ class Fetcher:
         self._stirred = unsettled
         self._gone.clear()
         return request
+
+    def _max_wait_ms(self, now_s: float) -> int:
+        longest = self.config.max_wait_ms
+        return min(longest, SHORT_WAIT_MS) if now_s < self.short_until_s else longest
 
     # --- what came of it ---
 

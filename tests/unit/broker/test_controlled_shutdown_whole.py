@@ -148,8 +148,8 @@ def test_leadership_has_moved_and_others_know_it_before_the_listener_closes(leav
             assert leads(cluster, leader(cluster, tp), tp)
             assert leaving not in registration(cluster, tp).isr
         await stopping
-        for image in images(cluster):
-            assert image.brokers[leaving].fenced
+        # The controller's word for it, and not that its session ended.
+        await cluster.until(lambda: all(image.brokers[leaving].fenced for image in images(cluster)), timeout_s=1.0)
         assert {leader(cluster, tp) for tp in TOPICS} <= set(others)
 
     on_virtual_cluster(story)

@@ -26,6 +26,7 @@ from tidelog.core.event import Event
 from tidelog.core.events import LogTruncated
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.metadata.image import EMPTY_IMAGE, BrokerRegistration, EndpointInfo
+from tidelog.replication.fetcher import ASSIGNING_S, SHORT_WAIT_MS
 from tidelog.storage.log import Log
 from tidelog.wire.messages.fetch import FetchRequest
 
@@ -121,6 +122,7 @@ def test_a_follower_fetches_what_comes_and_waits_in_the_leaders_hands() -> None:
         world.assign()
         await asyncio.sleep(0.1)
         assert contents(world.log()) == contents(world.leader_log())
+        await asyncio.sleep(ASSIGNING_S)
         asked = len(world.peers.asked)
         await asyncio.sleep(0.2)
         assert len(world.peers.asked) == asked
@@ -139,7 +141,7 @@ def test_what_is_assigned_meanwhile_does_not_wait_for_the_held_fetch() -> None:
         world = World()
         write(world.leader_log(OTHER), [(0, 2)])
         world.assign()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(ASSIGNING_S + 0.1)
         world.assign(OTHER)
         await asyncio.sleep(HURRY_S + 0.01)
         assert world.log(OTHER).log_end_offset == 2
@@ -156,18 +158,42 @@ def test_what_is_assigned_meanwhile_does_not_wait_for_the_held_fetch() -> None:
     on_virtual_time(story)
 
 
-def test_each_held_fetch_is_given_up_in_its_own_time() -> None:
-    """One that ended by itself before it was given up must not let the next one be waited for to its end."""
+def test_a_row_of_assignments_keeps_the_session() -> None:
+    """Thousands come slice by slice: were a held fetch given up for each slice, most of the work were full fetches."""
 
     async def story() -> None:
         world = World()
         world.assign()
-        await asyncio.sleep(0.1)
+        write(world.leader_log(OTHER), [(0, 2)])
+        for _ in range(20):
+            await asyncio.sleep(0.11)
+            asked = len(world.peers.asked)
+            world.assign(OTHER)
+            await asyncio.sleep(SHORT_WAIT_MS / 1000 + 0.001)
+            assert asked < len(world.peers.asked), "what was assigned waits for the held fetch"
+        assert world.log(OTHER).log_end_offset == 2
+        assert world.peers.dropped == []
+        fetches = [request for _, request in world.peers.asked if isinstance(request, FetchRequest)]
+        assert [request.session_epoch == 0 for request in fetches].count(True) == 1
+        assert max(request.max_wait_ms for request in fetches) == SHORT_WAIT_MS
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
+def test_each_held_fetch_is_given_up_in_its_own_time() -> None:
+    """The timer of one that ended by itself must not count for the next one, which is held as well."""
+
+    async def story() -> None:
+        world = World()
+        world.assign()
+        await asyncio.sleep(ASSIGNING_S + 0.1)
         world.assign(OTHER)
         await asyncio.sleep(HURRY_S / 4)
         world.peers.wake(ONE)
-        await asyncio.sleep(HURRY_S / 4)
+        await asyncio.sleep(2 * HURRY_S)
         assert world.peers.dropped == []
+        await asyncio.sleep(ASSIGNING_S + 0.1)
         write(world.leader_log(OTHER), [(0, 2)])
         world.assign(OTHER)
         await asyncio.sleep(HURRY_S + 0.01)

@@ -1,6 +1,7 @@
 """Appending: offsets, epochs, rolls, duplicates, flushes, and what a failing disk may not do."""
 
 import errno
+import random
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -201,6 +202,25 @@ def test_flush_ms_and_closed_segments_ask_for_a_flush(open_log: MakeLog, batch: 
     assert log.needs_flush(NOW + 1001)
     log.flush(NOW + 1001)
     assert log.recovery_point == 2
+
+
+def test_a_log_that_never_held_anything_is_closed_without_a_sync(
+    disk: MemoryDisk, open_log: MakeLog, batch: MakeBatch
+) -> None:
+    """Of ten thousand partitions most are idle, and an orderly stop would wait for five syncs of each."""
+    log = open_log()
+    log.epochs.assign(3, 0)
+    before = disk.fsyncs
+    log.close(NOW)
+    assert disk.fsyncs == before
+    disk.crash(random.Random(1), lose_entries=True)
+    log = open_log(clean_shutdown=True)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    log.append_as_leader(batch(2), 4, NOW)
+    log.truncate_to(0, NOW)
+    before = disk.fsyncs
+    log.close(NOW)
+    assert disk.fsyncs > before, "it held something, and that it holds nothing must be durable"
 
 
 def test_a_flush_overtaken_by_a_cut_promises_nothing(open_log: MakeLog, batch: MakeBatch) -> None:
