@@ -74,7 +74,7 @@ def decompress(codec: Codec, data: Buffer, max_output: int = DEFAULT_MAX_OUTPUT)
     if codec is Codec.SNAPPY:
         if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             return _decompress_xerial(data, max_output)
-        return _decompress_snappy_block(data, max_output)
+        return _decompress_snappy_block(data, max_output, max_output)
     if codec is Codec.LZ4:
         guess = max(_FIRST_GUESS_RATIO * len(data), _FIRST_GUESS_MIN)
         return _decompress_growing(codec, cramjam.lz4.decompress_into, data, guess, max_output)
@@ -154,15 +154,16 @@ def _decompress_xerial(data: Buffer, max_output: int) -> bytearray:
             pos += _INT32.size
             if not 0 < length <= end - pos:
                 raise WireError(f"snappy: block of {length} bytes where {end - pos} are left")
-            output += _decompress_snappy_block(view[pos : pos + length], max_output - len(output))
+            output += _decompress_snappy_block(view[pos : pos + length], max_output - len(output), max_output)
             pos += length
     return output
 
 
-def _decompress_snappy_block(data: Buffer, max_output: int) -> bytearray:
+def _decompress_snappy_block(data: Buffer, budget: int, max_output: int) -> bytearray:
+    """One block; `budget` is what earlier ones have left of `max_output`."""
     try:
         declared = cramjam.snappy.decompress_raw_len(data)
-        if declared > max_output:
+        if declared > budget:
             raise _too_large(Codec.SNAPPY, max_output)
         if declared > _SNAPPY_MAX_RATIO * len(data):
             raise WireError(f"snappy: {len(data)} bytes cannot hold the {declared} they declare")
