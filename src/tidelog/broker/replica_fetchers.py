@@ -1,5 +1,9 @@
 """Fetches for the partitions that this broker follows: one task per leader, while there is something to fetch from it.
 
+A second one for the same leader begins when several partitions are far behind: half of them get a fetcher of their own,
+and while the answer to one is checked and written, that to the other is on its way. They stay with it until they follow
+somebody else.
+
 Thin: what to ask and what to make of the answer is `replication/fetcher.py`'s. A task sleeps in a request that the
 leader holds until there is news, or until its fetcher is due again; assignments wake it. Appends run on the event loop,
 since they go to the page cache and nothing may come between an answer's check and its append; the fsyncs of a rare cut
@@ -10,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidelog.broker.endpoints import endpoint_of
 from tidelog.broker.logging_setup import BoundedLog
@@ -23,6 +27,7 @@ from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.core.ports import WallClock
 from tidelog.metadata.image import ClusterImage
 from tidelog.replication.fetcher import ASSIGNING_S, SHORT_WAIT_MS, Fetcher, FetcherConfig, Request
+from tidelog.replication.fetcher_state import Followed
 from tidelog.replication.partition import Partition
 from tidelog.replication.throttle import ReplicationThrottle
 from tidelog.wire.errors import ApiError, WireError
@@ -30,7 +35,8 @@ from tidelog.wire.messages.fetch import FetchRequest
 
 log = logging.getLogger("tidelog.replication")
 
-LANE: Final = "replication"
+# One connection each: of the fetcher that every leader has, and of the one for partitions that are far behind.
+LANES: Final = ("replication", "replication-behind")
 # A leader may hold a fetch for `replica.fetch.wait.max.ms`, and what is assigned meanwhile would wait for that, and
 # with it every acks=all write. After this long the held fetch is given up, and its connection.
 HURRY_S: Final = 0.02
@@ -48,7 +54,14 @@ class ReplicaPeers(Protocol):
         self, node: int, request: Any, *, lane: str = "", version: int | None = None, timeout_s: float
     ) -> Any: ...
 
-    def drop(self, node: int) -> None: ...
+    def drop(self, node: int, lane: str | None = None) -> None: ...
+
+
+class Home(NamedTuple):
+    """Who fetches a partition: one of the fetchers of its leader."""
+
+    leader_id: BrokerId
+    lane: int
 
 
 def replication_address(image: ClusterImage, node_id: int, listener_name: str) -> Address | None:
@@ -83,8 +96,8 @@ class ReplicaFetchers:
             BrokerId(config.node_id), config.follower_replication_throttled_rate, loop.time()
         )
         self._problems = BoundedLog(log, loop.time)
-        self._running: dict[BrokerId, _FromLeader] = {}
-        self._homes: dict[TopicPartition, BrokerId] = {}
+        self._running: dict[Home, _FromLeader] = {}
+        self._homes: dict[TopicPartition, Home] = {}
         # Cancelled, and not yet gone: held here because the event loop holds tasks only weakly.
         self._ending: dict[asyncio.Task[None], None] = {}
         self._closed = False
@@ -95,26 +108,43 @@ class ReplicaFetchers:
         """Follows `leader_id` from now on. To be called for every new leader epoch, also if the leader is the same."""
         if self._closed:
             return
-        if self._homes.get(topic_partition, leader_id) != leader_id:
+        home = self._homes.get(topic_partition)
+        if home is None or home.leader_id != leader_id:
             self.remove(topic_partition)
-        running = self._running.get(leader_id)
+            home = Home(leader_id, 0)
+        self._assign(topic_partition, partition, home, leader_epoch)
+
+    def _assign(
+        self, topic_partition: TopicPartition, partition: Partition, home: Home, leader_epoch: LeaderEpoch
+    ) -> None:
+        running = self._running.get(home)
         if running is None:
-            running = self._running[leader_id] = self._start(leader_id)
+            running = self._running[home] = self._start(home)
         for event in running.fetcher.assign(partition, leader_epoch, self._wall_clock.now_ms()):
             self._on_event(event)
-        self._homes[topic_partition] = leader_id
+        self._homes[topic_partition] = home
         running.assigned.add(topic_partition)
         running.hurry()
 
-    def remove(self, topic_partition: TopicPartition) -> None:
-        leader_id = self._homes.pop(topic_partition, None)
-        if leader_id is None:
+    def _share(self, home: Home, filled: list[Followed]) -> None:
+        """Called when an answer has been used and the next request is not made yet: no partition is asked for twice."""
+        if home.lane != 0 or len(filled) < 2:
             return
-        running = self._running[leader_id]
+        for followed in filled[1::2]:
+            topic_partition = followed.partition.topic_partition
+            if self._homes.get(topic_partition) == home:
+                self.remove(topic_partition)
+                self._assign(topic_partition, followed.partition, Home(home.leader_id, 1), followed.leader_epoch)
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        home = self._homes.pop(topic_partition, None)
+        if home is None:
+            return
+        running = self._running[home]
         running.fetcher.remove(topic_partition)
         running.assigned.discard(topic_partition)
         if not running.assigned:
-            del self._running[leader_id]
+            del self._running[home]
             self._end(running)
 
     def apply_config(self, config: NodeConfig) -> None:
@@ -138,10 +168,10 @@ class ReplicaFetchers:
         self._homes.clear()
         await ended(self._ending)
 
-    def _start(self, leader_id: BrokerId) -> "_FromLeader":
+    def _start(self, home: Home) -> "_FromLeader":
         fetcher = Fetcher(
             BrokerId(self._config.node_id),
-            leader_id,
+            home.leader_id,
             self._broker_epoch(),
             FetcherConfig.of(self._config),
             self._throttle,
@@ -155,6 +185,8 @@ class ReplicaFetchers:
             self._on_event,
             self._on_contact,
             self._problems,
+            LANES[home.lane],
+            lambda filled: self._share(home, filled),
         )
 
     def _end(self, running: "_FromLeader") -> None:
@@ -164,7 +196,7 @@ class ReplicaFetchers:
 
 
 class _FromLeader:
-    """The task that fetches from one leader."""
+    """A task that fetches from one leader."""
 
     def __init__(
         self,
@@ -176,6 +208,8 @@ class _FromLeader:
         on_event: EventSink,
         on_contact: Callable[[int, bool], None],
         problems: BoundedLog,
+        lane: str,
+        share: Callable[[list[Followed]], None],
     ) -> None:
         self.fetcher = fetcher
         # Also those whose log failed, which the fetcher has let go.
@@ -187,6 +221,8 @@ class _FromLeader:
         self._on_event = on_event
         self._on_contact = on_contact
         self._problems = problems
+        self._lane = lane
+        self._share = share
         self._awake = asyncio.Event()
         self._hurrying: asyncio.TimerHandle | None = None
         self.task = loop.create_task(self._run(), name=f"fetch-from-{fetcher.leader_id}")
@@ -208,13 +244,13 @@ class _FromLeader:
         if held is self.fetcher.in_flight:
             self.fetcher.abandon(held)
             # Its answer would come before any other on this connection.
-            self._peers.drop(self.fetcher.leader_id)
+            self._peers.drop(self.fetcher.leader_id, self._lane)
 
     def end(self) -> None:
         self._stop_hurrying()
         self.task.cancel()
         if self.fetcher.in_flight is not None:
-            self._peers.drop(self.fetcher.leader_id)
+            self._peers.drop(self.fetcher.leader_id, self._lane)
 
     async def _run(self) -> None:
         while True:
@@ -250,7 +286,9 @@ class _FromLeader:
     async def _exchange(self, request: Request) -> None:
         fetcher = self.fetcher
         try:
-            response = await self._peers.request(fetcher.leader_id, request, lane=LANE, timeout_s=self._timeout_s())
+            response = await self._peers.request(
+                fetcher.leader_id, request, lane=self._lane, timeout_s=self._timeout_s()
+            )
         except (ClientError, ApiError, WireError) as error:
             if isinstance(error, ConnectionRefused):
                 self._on_contact(fetcher.leader_id, True)
@@ -264,3 +302,4 @@ class _FromLeader:
             self._on_event(event)
         for problem in outcome.problems:
             self._problems.warning(problem)
+        self._share(outcome.filled)

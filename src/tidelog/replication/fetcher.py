@@ -301,6 +301,8 @@ class Fetcher:
             counts = not followed.is_caught_up and self._is_throttled(followed)
             info = following.append_as_follower(partition, data.records, followed.leader_epoch, now_ms)
             outcome.bytes_appended += info.size_in_bytes
+            if 2 * info.size_in_bytes >= self.config.partition_max_bytes:
+                outcome.filled.append(followed)
             if counts:
                 self.throttle.record(info.size_in_bytes, now_s)
             self._followed[partition.topic_partition] = self._followed.pop(partition.topic_partition)

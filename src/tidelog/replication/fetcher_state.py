@@ -78,6 +78,8 @@ class Outcome:
     # One line each, of answers that could not be used.
     problems: list[str] = field(default_factory=list)
     high_watermark_moved: list[Partition] = field(default_factory=list)
+    # Those that got about as much as one answer holds for a partition: there is more where that came from.
+    filled: list[Followed] = field(default_factory=list)
     bytes_appended: int = 0
 
     def add(self, event: Event | None) -> None:

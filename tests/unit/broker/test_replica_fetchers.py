@@ -18,7 +18,7 @@ from tests.unit.replication.replica_kit import (
     write,
 )
 
-from tidelog.broker.replica_fetchers import HURRY_S, LANE, ReplicaFetchers, replication_address
+from tidelog.broker.replica_fetchers import HURRY_S, LANES, ReplicaFetchers, replication_address
 from tidelog.client.addresses import Address
 from tidelog.client.errors import ConnectionFailed, ConnectionRefused
 from tidelog.core.config.node import NodeConfig
@@ -41,59 +41,70 @@ class ToyPeers:
         self.leaders = leaders
         self.news = asyncio.Event()
         self.asked: list[tuple[int, Any]] = []
+        self.asked_by: list[tuple[str, Any]] = []
         self.dropped: list[int] = []
         self.refuses: set[int] = set()
-        self._held: dict[int, asyncio.Future[None]] = {}
+        self._held: dict[tuple[int, str], asyncio.Future[None]] = {}
+        # Each connection has a session of its own.
+        self._sessions: dict[tuple[int, str], ToyLeader] = {}
+
+    def _leader(self, node: int, lane: str) -> ToyLeader:
+        known = self._sessions.setdefault((node, lane), replace(self.leaders[node]))
+        known.epoch = self.leaders[node].epoch
+        return known
 
     async def request(
         self, node: int, request: Any, *, lane: str = "", version: int | None = None, timeout_s: float
     ) -> Any:
-        assert lane == LANE
+        assert lane in LANES
         self.asked.append((node, request))
+        self.asked_by.append((lane, request))
         if node in self.refuses:
             raise ConnectionRefused(f"nobody listens at {node}")
-        leader = self.leaders[node]
+        leader = self._leader(node, lane)
         response = leader.answer(request)
         if isinstance(request, FetchRequest) and not any(
             data.records or data.error_code or data.diverging_epoch.epoch >= 0
             for topic in response.responses  # type: ignore[union-attr]
             for data in topic.partitions
         ):
-            await self._hold(node, request.max_wait_ms / 1000)
+            await self._hold((node, lane), request.max_wait_ms / 1000)
             # An empty incremental request reads the session again.
             response = leader.fetch(FetchRequest(session_epoch=1))
         return response
 
-    async def _hold(self, node: int, wait_s: float) -> None:
+    async def _hold(self, key: tuple[int, str], wait_s: float) -> None:
         loop = asyncio.get_running_loop()
-        assert node not in self._held, "a second fetch while one is under way"
-        held = self._held[node] = loop.create_future()
+        assert key not in self._held, "a second fetch while one is under way"
+        held = self._held[key] = loop.create_future()
         timer = loop.call_later(wait_s, held.set_result, None)
         try:
             await held
         finally:
             timer.cancel()
-            del self._held[node]
+            del self._held[key]
 
     def wake(self, node: int) -> None:
-        self._held[node].set_result(None)
+        self._held[node, LANES[0]].set_result(None)
 
-    def drop(self, node: int) -> None:
+    def drop(self, node: int, lane: str | None = None) -> None:
+        assert lane is not None, "the other lane's fetch would fail with it"
         self.dropped.append(node)
-        held = self._held.get(node)
+        held = self._held.get((node, lane))
         if held is not None and not held.done():
             held.set_exception(ConnectionFailed("the connection was given up"))
 
 
 class World:
-    def __init__(self, *leaders: int) -> None:
+    def __init__(self, *leaders: int, **properties: str) -> None:
         loop = asyncio.get_running_loop()
         self.logs = {
             leader: {tp: open_log(new_disk(), tp) for tp in (TP, OTHER)} for leader in (leaders or (int(ONE),))
         }
         self.peers = ToyPeers({leader: ToyLeader(logs, 0) for leader, logs in self.logs.items()})
         self.events: list[Event] = []
-        config, _ = NodeConfig.parse(PROPERTIES | {"node.id": "2", "controller.quorum.voters": "2@127.0.0.1:9093"})
+        own = {"node.id": "2", "controller.quorum.voters": "2@127.0.0.1:9093"}
+        config, _ = NodeConfig.parse(PROPERTIES | own | {key.replace("_", "."): v for key, v in properties.items()})
         self.fetchers = ReplicaFetchers(
             loop,
             self.peers,
@@ -199,6 +210,58 @@ def test_each_held_fetch_is_given_up_in_its_own_time() -> None:
         await asyncio.sleep(HURRY_S + 0.01)
         assert world.peers.dropped == [ONE]
         assert world.log(OTHER).log_end_offset == 2
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
+def named(request: Any) -> set[int]:
+    return {asked.partition for topic in request.topics for asked in topic.partitions}
+
+
+def test_partitions_far_behind_are_fetched_by_two() -> None:
+    """While the answer to one is written, that to the other is on its way."""
+
+    async def story() -> None:
+        world = World(replica_fetch_max_bytes="100")
+        for tp in (TP, OTHER):
+            write(world.leader_log(tp), [(0, 20)])
+        world.assign()
+        world.assign(OTHER)
+        await asyncio.sleep(0.1)
+        for tp in (TP, OTHER):
+            assert contents(world.log(tp)) == contents(world.leader_log(tp))
+        # Assigned again, it stays where it is.
+        world.assign(OTHER)
+        await asyncio.sleep(0.1)
+        first, second = ([named(request) for lane, request in world.peers.asked_by if lane == name] for name in LANES)
+        assert first[0] == {0, 1}
+        # Whoever is fetched by the second is not fetched by the first any more, not even once.
+        assert set.union(*first[1:]) == {0}
+        assert set.union(*second) == {1}
+        write(world.leader_log(OTHER), [(0, 1)])
+        await asyncio.sleep(0.1)
+        assert world.log(OTHER).log_end_offset == 21
+        world.fetchers.remove(OTHER)
+        await asyncio.sleep(0.001)
+        write(world.leader_log(), [(0, 1)])
+        await asyncio.sleep(0.1)
+        assert world.log().log_end_offset == 21
+        await world.fetchers.close()
+        assert len(asyncio.all_tasks()) == 1
+
+    on_virtual_time(story)
+
+
+def test_one_partition_far_behind_has_one_fetcher() -> None:
+    async def story() -> None:
+        world = World(replica_fetch_max_bytes="100")
+        write(world.leader_log(), [(0, 20)])
+        world.assign()
+        world.assign(OTHER)
+        await asyncio.sleep(0.1)
+        assert world.log().log_end_offset == 20
+        assert {lane for lane, _ in world.peers.asked_by} == {LANES[0]}
         await world.fetchers.close()
 
     on_virtual_time(story)

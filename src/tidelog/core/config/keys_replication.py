@@ -67,7 +67,7 @@ HONOURED: Final = (
 
 LIMITED: Final = (
     *limited(
-        "one fetcher per leader carries all its partitions",
+        "one fetcher per leader, and a second one for partitions far behind",
         key("num.replica.fetchers", INT, 1, HIGH, check=at_least(1), update=CLUSTER_WIDE,
             doc="Fetchers per source broker."),
     ),
