@@ -69,7 +69,8 @@ def _partition_breaks(image: ClusterImage, partition: PartitionRegistration, rul
     if rules.elr_enabled or partition.leader != NO_LEADER:
         for member in sorted(isr & replicas):
             broker = image.brokers.get(member)
-            if broker is None or not broker.active:
+            # In its own words: `active` is part of what is judged.
+            if broker is None or broker.fenced or broker.in_controlled_shutdown:
                 yield f"broker {member} is in the ISR though fenced or shutting down"
             elif not is_online(broker, partition.directory_of(member)):
                 yield f"broker {member} is in the ISR though its directory is offline"

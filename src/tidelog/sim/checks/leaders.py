@@ -108,6 +108,7 @@ class Epochs(Invariant):
         rebuilt, checked = self._checked.get(replica, (mirror.rebuilt, 0))
         if rebuilt != mirror.rebuilt:
             checked = 0
+            self._check_cut(replica)
         elif checked == len(mirror.batches):
             return
         for batch in mirror.batches[checked:]:
@@ -118,3 +119,12 @@ class Epochs(Invariant):
         empty = sum(entry.start_offset >= log.log_end_offset for entry in log.epochs.entries)
         if empty > 1:
             raise self.broken(f"{log.topic_partition} on {replica.name}: {empty} epochs begin at the end of the log")
+
+    def _check_cut(self, replica: ReplicaLook) -> None:
+        """A log that was just cut knows of no epoch beyond its end, but the one that it leads in."""
+        log, leads_in = replica.log, None if replica.leader is None else replica.leader.epoch
+        for entry in log.epochs.entries:
+            if entry.start_offset >= log.log_end_offset and entry.epoch != leads_in:
+                raise self.broken(
+                    f"{log.topic_partition} on {replica.name}: cut to {log.log_end_offset}, its cache still has {entry}"
+                )

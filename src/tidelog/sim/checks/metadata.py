@@ -38,8 +38,11 @@ def is_unclean(before: PartitionRegistration, after: PartitionRegistration) -> b
     """Whether a leader was elected that may lack what was acknowledged. Some batches may not have been seen."""
     if after.leader_epoch == before.leader_epoch or after.leader < 0:
         return False
-    recovering = after.leader_recovery_state is LeaderRecoveryState.RECOVERING
-    return recovering or after.leader not in (*before.isr, *before.elr)
+    if after.leader_recovery_state is LeaderRecoveryState.RECOVERING:
+        return True
+    # Caught up and elected in one: its joining completed a reassignment after which it is the one to lead.
+    completed = after.replicas != before.replicas and after.partition_epoch == before.partition_epoch + 1
+    return after.leader not in (*before.isr, *before.elr) and not completed
 
 
 class Rules:
@@ -96,7 +99,7 @@ class MetadataEpochs(Invariant):
 
 class UncleanExclusion(Invariant):
     """From the commit of its new registration a replica restarted uncleanly is in neither ISR nor ELR until it has
-    caught up under its new broker epoch.
+    caught up under its new broker epoch; whoever is elected from neither of them is no clean leader.
     """
 
     number = 11
@@ -118,6 +121,9 @@ class UncleanExclusion(Invariant):
                 continue
             for broker_id in set(change.after.elr) - {*change.before.isr, *change.before.elr}:
                 raise self.broken(f"broker {broker_id} came into the ELR from nowhere: {change}")
+            now = change.after
+            if is_unclean(change.before, now) and now.leader_recovery_state is not LeaderRecoveryState.RECOVERING:
+                raise self.broken(f"broker {now.leader} leads as if it were known to have everything: {change}")
         if anew:
             for topic in after.topics_by_id.values():
                 for index, partition in topic.partitions.items():

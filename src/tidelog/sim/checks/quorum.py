@@ -1,7 +1,7 @@
-"""The invariant of the metadata quorum (12)."""
+"""The invariant of the metadata quorum (12), and what of its liveness has to hold while faults last."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from tidelog.metadata.compare import compare
@@ -12,6 +12,8 @@ from tidelog.sim.checks.mirror import Batch, LogMirror
 from tidelog.sim.disk import SimDisk
 
 KEPT_IMAGES = 500
+SLACK_S = 2.0
+"""How much longer than its own patience a leader may go on: a fetch sent before the others gave it up may come late."""
 
 
 class Member(NamedTuple):
@@ -142,3 +144,32 @@ class Quorum(Invariant):
                 raise self.broken(f"node {node_id} has {batch} in the metadata log, committed is {expected}")
             checked += 1
         self._compared[node_id] = (mirror, mirror.rebuilt, checked)
+
+
+class CutOffLeader(Invariant):
+    """A leader of the quorum whose majority has gone on to a later epoch resigns when its patience is over, also if it
+    never hears of that epoch. Once faults stop it would: this part of liveness is asked for before.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._since_s: dict[tuple[int, int, int], float] = {}
+
+    def on_members(self, members: list[Member], paused: Container[int], now_s: float) -> None:
+        epochs = {member.node_id: member.raft.epoch for member in members}
+        cut_off: dict[tuple[int, int, int], float] = {}
+        for member in members:
+            raft = member.raft
+            if not raft.is_leader or member.node_id in paused:
+                continue
+            voters = raft.voters.ids
+            if 2 * sum(epochs.get(voter, -1) > raft.epoch for voter in voters) <= len(voters):
+                continue
+            key = (member.node_id, member.process, raft.epoch)
+            cut_off[key] = since_s = self._since_s.get(key, now_s)
+            if now_s - since_s > self._patience_s + SLACK_S:
+                raise self.broken(
+                    f"node {member.node_id} still leads in epoch {raft.epoch}, "
+                    f"{now_s - since_s:.1f} s after a majority of the voters went on: {epochs}"
+                )
+        self._since_s = cut_off

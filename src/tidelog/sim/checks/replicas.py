@@ -1,5 +1,6 @@
 """Invariants of replicas: what was promised is where it must be (1, 2, 3, 5, 7)."""
 
+from tidelog.replication.isr import PendingExpand
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
 from tidelog.sim.checks.mirror import Batch
@@ -31,11 +32,32 @@ class LeaderCompleteness(Invariant):
 
 
 class CandidateCompleteness(Invariant):
-    """Every running member of ISR and ELR has LEO >= trueHW."""
+    """Every running member of ISR and ELR has LEO >= trueHW, and so has whom the leader wants to take in."""
 
     number = 2
 
     def on_partition(self, look: PartitionLook) -> None:
+        self._check_members(look)
+        leader = look.leader
+        state = None if leader is None or leader.leader is None else leader.leader.isr_state
+        if leader is not None and isinstance(state, PendingExpand):
+            self._check_newcomer(look, leader, state)
+
+    def _check_newcomer(self, look: PartitionLook, leader: ReplicaLook, state: PendingExpand) -> None:
+        """Seen at the proposal: by the time it is committed the newcomer may have what it lacked."""
+        newcomer, registered = look.of(state.newcomer), look.image.broker(state.newcomer)
+        if newcomer is None or registered is None or leader.leader is None or not newcomer.is_running:
+            return
+        if leader.leader.followers[state.newcomer].broker_epoch != registered.epoch:
+            # Of an earlier process, as far as the leader knows: the controller will refuse.
+            return
+        if newcomer.log.log_end_offset < look.history.true_hw:
+            raise self.broken(
+                f"{look.topic_partition}: {leader.name} wants {newcomer.name} in the ISR, which ends at "
+                f"{newcomer.log.log_end_offset}, below {look.history.true_hw} ({look.history.exposed_by})"
+            )
+
+    def _check_members(self, look: PartitionLook) -> None:
         registration, true_hw = look.registration, look.history.true_hw
         for replica in look.replicas:
             if (

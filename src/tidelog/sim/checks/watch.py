@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.broker.node import Node
+from tidelog.core.events import IsrChangeProposed
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicIdPartition, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration
@@ -33,7 +34,7 @@ from tidelog.sim.checks.metadata import (
     is_unclean,
 )
 from tidelog.sim.checks.mirror import LogMirror
-from tidelog.sim.checks.quorum import Member, Quorum
+from tidelog.sim.checks.quorum import CutOffLeader, Member, Quorum
 from tidelog.sim.checks.replicas import (
     CandidateCompleteness,
     GloballyDurable,
@@ -61,13 +62,15 @@ class Watch:
         self._cluster = cluster
         self._trace = trace
         self.on_unclean: Callable[[TopicPartition], None] = lambda partition: None
-        self._rules = Rules(next(node.config for node in cluster.nodes.values()))
+        config = next(node.config for node in cluster.nodes.values())
+        self._rules = Rules(config)
         self.image: ClusterImage = EMPTY_IMAGE
         self.failure: asyncio.Future[InvariantBroken] = cluster.loop.create_future()
         self.where: PartitionLook | None = None
         """What was looked at when it failed."""
         self.truncations = 0
         self._quorum = Quorum()
+        self._cut_off = CutOffLeader(1.5 * config.controller_quorum_fetch_timeout_ms / 1000)
         self._invariants: Sequence[Invariant] = (
             LeaderCompleteness(),
             CandidateCompleteness(),
@@ -173,7 +176,10 @@ class Watch:
                 self._mark(partition)
 
     def on_event(self, event: str, fields: dict[str, object]) -> None:
-        """What the trace tells: damage that was done on purpose."""
+        """What the trace tells: an ISR that is to grow, damage that was done on purpose."""
+        if event == IsrChangeProposed.kind:
+            self._mark(TopicPartition(str(fields["topic"]), int(str(fields["partition"]))))
+            return
         path, node_id = fields.get("path"), fields.get("node")
         if isinstance(path, str) and isinstance(node_id, int) and path.endswith(LEADER_EPOCH_CHECKPOINT):
             partition = partition_of(path.split("/")[-2])
@@ -438,6 +444,8 @@ class Watch:
                 known = self._members[node_id] = Member(node_id, node.machine.starts, raft, self._disks[node_id])
             members.append(known)
         self._quorum.on_members(members)
+        paused = [node_id for node_id, node in self._cluster.nodes.items() if node.machine.state is State.PAUSED]
+        self._cut_off.on_members(members, paused, self._cluster.loop.time())
 
     def _fail(self, broken: InvariantBroken, look: PartitionLook | None) -> None:
         if not self.failure.done():
