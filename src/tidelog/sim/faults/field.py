@@ -1,9 +1,10 @@
 """What faults see of the cluster and do to it: who can be struck, who is struck already, who may lose data."""
 
+import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration, TopicImage
 from tidelog.sim.cluster import SimCluster, host_of
@@ -15,6 +16,12 @@ RECKLESS: Final = 0.25
 """How often a fault strikes although as many nodes are struck as the cluster can do without."""
 RUTHLESS: Final = 0.05
 """How often a process is killed although its log is the last of a partition that can be trusted."""
+
+STORY_S: Final = 6.0
+"""A fault of several steps is over by then."""
+
+# Its steps.
+Story: TypeAlias = Coroutine[Any, Any, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,8 @@ class Field:
     """Nodes that nobody starts until the fault that took them down ends."""
     bouncing: dict[int, None] = field(default_factory=dict)
     """Nodes that are asked to stop in order to be started anew."""
+    stories: list[asyncio.Task[None]] = field(default_factory=list)
+    """Of faults of several steps, also those that are over."""
     on_start: Callable[[int], None] = lambda node_id: None
     tell: Callable[..., None] = lambda event, **fields: None
     ask_broker: Callable[[int, Any], None] = lambda node_id, request: None
@@ -145,6 +154,19 @@ class Field:
         running = [node_id for node_id in self.brokers() if self.state(node_id) is State.RUNNING]
         if running:
             self.ask_broker(rng.choice(running), request)
+
+    def tell_story(
+        self, story: Story, clean_up: Callable[[], None], *, what: dict[str, Any], nodes: tuple[int, ...] = ()
+    ) -> Applied:
+        """For a fault of several steps: it goes on by itself, and ends where it is when its time is over."""
+        task = self.cluster.loop.create_task(story, name="fault")
+        self.stories.append(task)
+
+        def end() -> None:
+            task.cancel()
+            clean_up()
+
+        return Applied(what=what, nodes=nodes, lasts_s=STORY_S, end=end)
 
     def down(self, node_id: int, lasts_s: float, **what: Any) -> Applied:
         """For a fault that has taken the node down: it is started again when the fault is over."""

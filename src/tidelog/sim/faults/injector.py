@@ -78,6 +78,10 @@ class Injector:
         self._trace.record(FAULT, "quiet")
         for number in list(self._lasting):
             self._end(number)
+        for story in self.field.stories:
+            if story.done() and not story.cancelled():
+                # Raises what went wrong in it.
+                story.result()
         network = self._cluster.network
         network.heal_all()
         self.set_clocks_right()
