@@ -246,7 +246,10 @@ class Connection(asyncio.BufferedProtocol):
             request = route.read(header.api_version, frame, header.body_position, self._limits.message)
             answer = route.handler(context, request)
             if answer is not None and not isinstance(answer, route.api.response):
-                future = asyncio.ensure_future(answer, loop=self._loop)
+                if isinstance(answer, asyncio.Future):
+                    future = answer
+                else:
+                    future = asyncio.ensure_future(answer, loop=self._loop)
         except (WireError, CloseConnection):
             raise
         except Exception:
@@ -350,7 +353,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
             return
         self._outgoing += buffers
-        self._outgoing_bytes += sum(map(len, buffers))
+        self._outgoing_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if self._outgoing_bytes >= _FLUSH_BYTES:
             # Now and not at the end of the turn: the transport may say that this is enough.
             self._flush()
@@ -382,10 +385,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self._pauses & reason:
             return
         self._pauses &= ~reason
-        if not self._pauses and not self._turn_scheduled:
-            # Frames may have come whole before the pause. Served later, not now: this may run inside a handler.
-            self._turn_scheduled = True
-            self._loop.call_soon(self._next_turn)
+        if self._pauses or self._turn_scheduled or (self._reading and not self._reader.pending):
+            return
+        # Frames may have come whole before the pause. Served later, not now: this may run inside a handler.
+        self._turn_scheduled = True
+        self._loop.call_soon(self._next_turn)
 
     def _pause_until(self, in_flight: int) -> None:
         """Serves nothing more until so few of its requests are in flight.
@@ -421,9 +425,10 @@ class Connection(asyncio.BufferedProtocol):
         """Gives back what is not needed, and accounts for what is: bytes, and the time of an unfinished frame."""
         reader = self._reader
         reader.settle()
-        if self._pauses and reader.pending >= _READ_AHEAD_BYTES:
+        pending = reader.pending
+        if self._pauses and pending >= _READ_AHEAD_BYTES:
             self._pause(self._pauses)
-        mid_frame = reader.pending > 0
+        mid_frame = pending > 0
         if not mid_frame:
             self._frame_since = None
         elif self._frame_since is None or frame_done:
@@ -431,8 +436,11 @@ class Connection(asyncio.BufferedProtocol):
             if self._frame_timer is None:
                 self._frame_timer = self._loop.call_later(self._limits.frame_timeout_s, self._check_frame)
         held = self._waiting_bytes + (reader.capacity if mid_frame else 0)
-        if self._share.may_read(held, mid_frame=mid_frame, frame_done=frame_done):
-            self._unpause(_BUDGET)
+        if (not held and not self._share.held_bytes) or self._share.may_read(
+            held, mid_frame=mid_frame, frame_done=frame_done
+        ):
+            if self._pauses & _BUDGET:
+                self._unpause(_BUDGET)
         else:
             self._pause(_BUDGET)
 

@@ -68,6 +68,10 @@ class Consumer:
         by_leader: dict[int, list[TopicPartition]] = {}
         for tp in self.positions:
             by_leader.setdefault(await self._client.leader_of(tp.topic, tp.partition), []).append(tp)
+        if len(by_leader) == 1:
+            # No task for it.
+            [(leader, part)] = by_leader.items()
+            return await self._fetch(leader, part)
         answers = await asyncio.gather(*(self._fetch(leader, part) for leader, part in by_leader.items()))
         return [consumed for answer in answers for consumed in answer]
 

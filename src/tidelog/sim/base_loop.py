@@ -37,6 +37,8 @@ class SimLoop(_Loop):
         self.schedule: Final = schedule
         self.network: Final = network
         self.host: Final = host
+        self.dead = False
+        """A dead process schedules nothing."""
         self.withheld: Any = None
         """Where callbacks go instead of being run; None when they run."""
         self._exception_handler: ExceptionHandler | None = None
@@ -55,7 +57,8 @@ class SimLoop(_Loop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         handle = SimHandle(callback, args, self, context)
-        self.schedule.ready.append(handle)
+        if not self.dead:
+            self.schedule.ready.append(handle)
         return handle
 
     def call_soon_threadsafe(
@@ -74,7 +77,11 @@ class SimLoop(_Loop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.schedule.now + delay, callback, *args, context=context)
+        when = self.schedule.now + delay
+        timer = SimTimer(when, callback, args, self, context)
+        if not self.dead:
+            self.schedule.add_timer(timer, when)
+        return timer
 
     def call_at(
         self,
@@ -84,12 +91,9 @@ class SimLoop(_Loop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         timer = SimTimer(when, callback, args, self, context)
-        self.schedule.add_timer(timer, when)
+        if not self.dead:
+            self.schedule.add_timer(timer, when)
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """asyncio's own hook."""
-        self.schedule.timer_cancelled()
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)

@@ -5,16 +5,11 @@ paused and dropped when it is killed, without anybody inside noticing.
 """
 
 import asyncio
-import contextvars
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TypeVarTuple, Unpack
+from typing import Any
 
 from tidelog.sim.base_loop import SimLoop, Withheld
 from tidelog.sim.loop import VirtualLoop
-from tidelog.sim.schedule import SimHandle, SimTimer
-
-Ts = TypeVarTuple("Ts")
 
 # A coroutine that awaits while it is closed is closed again; nobody awaits in more finally blocks than this.
 _MOST_CLOSES = 100
@@ -26,7 +21,6 @@ class NodeLoop(SimLoop):
     def __init__(self, world: VirtualLoop, host: str) -> None:
         super().__init__(world.schedule, world.network, host)
         self.world = world
-        self.dead = False
         self.unhandled: list[str] = []
         """What no code of the process caught; a healthy node leaves it empty."""
         self._graveyard: list[asyncio.Task[Any]] = []
@@ -74,30 +68,7 @@ class NodeLoop(SimLoop):
                 break
         self._graveyard.clear()
 
-    # --- a dead process schedules nothing -----------------------------------------------------------------------------
-
-    def call_soon(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.Handle:
-        handle = SimHandle(callback, args, self, context)
-        if not self.dead:
-            self.schedule.ready.append(handle)
-        return handle
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        timer = SimTimer(when, callback, args, self, context)
-        if not self.dead:
-            self.schedule.add_timer(timer, when)
-        return timer
+    # --- the rest of the interface ------------------------------------------------------------------------------------
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if self.dead:

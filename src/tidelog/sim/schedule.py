@@ -41,6 +41,12 @@ class SimTimer(asyncio.TimerHandle):
         self._when = when
         self._scheduled = True
 
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self._callback, self._args = None, ()
+            self._loop.schedule.timer_cancelled()
+
 
 class Schedule:
     """Callbacks that are ready, in the order they came, and timers by time and then by the order they were set."""

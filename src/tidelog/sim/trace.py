@@ -56,14 +56,13 @@ class Trace:
     def record(self, source: str, event: str, **fields: Any) -> None:
         if self._ended:
             return
-        head = {"t": self.now_s, "steps": self._steps(), "source": source, "event": event}
-        line = _encode(head | fields)
-        self._hash.update(line.encode())
-        self._hash.update(b"\n")
+        line = _encode({"t": self.now_s, "steps": self._steps(), "source": source, "event": event, **fields})
+        self._hash.update(f"{line}\n".encode())
         self._sink(line)
-        self.lines.append(line)
-        if len(self.lines) > 2 * LAST_LINES:
-            del self.lines[:LAST_LINES]
+        lines = self.lines
+        lines.append(line)
+        if len(lines) > 2 * LAST_LINES:
+            del lines[:LAST_LINES]
         self.counts[event] = self.counts.get(event, 0) + 1
         for listener in self.listeners:
             listener(event, fields)

@@ -6,7 +6,7 @@ current leader from v12 (KIP-951). Bytes are slices of segments. What an answer 
 """
 
 import asyncio
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Final
 
@@ -45,8 +45,7 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequest) -> FetchR
     if cancel is None:
         return delayed.result()
     # A reader that went away is not waited for (and its answer not read from disk).
-    forget = ctx.connection.on_close(cancel)
-    delayed.future.add_done_callback(lambda _: forget())
+    delayed.forget = ctx.connection.on_close(cancel)
     return delayed.future
 
 
@@ -62,6 +61,7 @@ class DelayedFetch:
         "_request",
         "_session",
         "_wanted",
+        "forget",
         "future",
         "tracks",
     )
@@ -85,6 +85,8 @@ class DelayedFetch:
         self.tracks = session is not None and session.of_replica and request.session_epoch > 0
         # A follower's fetch says where it stands once, however often this looks for what to answer (F2).
         self._is_first_look = True
+        # Once it is answered: nobody has to be told any more that the reader went away.
+        self.forget: Callable[[], None] | None = None
         self.future: asyncio.Future[FetchResponse] = broker.loop.create_future()
 
     def waits_for(self) -> Iterator[Hashable]:
@@ -267,3 +269,5 @@ class DelayedFetch:
         if not self.future.done():
             incremental = self._request.session_epoch > 0
             self.future.set_result(build_response(self._broker, self._ctx, self._session, found, incremental))
+        if self.forget is not None:
+            self.forget()

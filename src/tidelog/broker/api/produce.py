@@ -5,6 +5,7 @@ from v13 (KIP-516). Records are appended before this returns; only the answer wa
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.broker.appends import append_as_leader
@@ -76,8 +77,7 @@ def handle(
     if cancel is not None:
         # The records are written; without a client nobody waits to hear how it went with them. So what waits is
         # bounded by what connections may have in flight, however often a client comes back.
-        forget = ctx.connection.on_close(cancel)
-        delayed.future.add_done_callback(lambda _: forget())
+        delayed.forget = ctx.connection.on_close(cancel)
     return delayed.future
 
 
@@ -164,13 +164,15 @@ def _name_leader(
 class DelayedProduce:
     """An acks=all write that waits for the high watermark (P3). Completed by HW, by lost leadership, or by time."""
 
-    __slots__ = ("_broker", "_ctx", "_response", "_waiting", "future")
+    __slots__ = ("_broker", "_ctx", "_response", "_waiting", "forget", "future")
 
     def __init__(self, broker: Broker, ctx: RequestContext, response: ProduceResponse, waiting: list[_Waiting]) -> None:
         self._broker = broker
         self._ctx = ctx
         self._response = response
         self._waiting = waiting
+        # Once it is answered: nobody has to be told any more that the client went away.
+        self.forget: Callable[[], None] | None = None
         self.future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
 
     def try_complete(self) -> bool:
@@ -197,3 +199,5 @@ class DelayedProduce:
     def _answer(self) -> None:
         if not self.future.done():
             self.future.set_result(self._response)
+        if self.forget is not None:
+            self.forget()
