@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.core.ids import ZERO_UUID, TopicIdPartition
+from tidelog.core.ids import TopicIdPartition
 from tidelog.replication.fetch_session import walk_interval_s
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
@@ -27,7 +27,8 @@ FINAL_EPOCH: Final = -1
 EVICT_AFTER_S: Final = 120.0
 MAX_EPOCH: Final = 2**31 - 1
 
-SessionKey = tuple[UUID | str, int]
+# The topic's id as a number (a UUID is slow to hash), or its name where the reader gave no id; and the partition.
+SessionKey = tuple[int | str, int]
 # A topic's name by its id; empty when it is not known.
 NameOf = Callable[[UUID], str]
 
@@ -42,6 +43,10 @@ class WantedPartition:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
+    key: SessionKey = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.key = _session_key(self.topic_id, self.topic, self.ask.partition)
 
     def news(self, answer: PartitionData) -> bool:
         """Whether an incremental response has to carry this answer; remembers what it told."""
@@ -90,7 +95,7 @@ class FetchSession:
 
     def move_back(self, item: WantedPartition) -> None:
         """It got bytes: next time the others come first, or those behind the response's limit would never come."""
-        key = _key(item)
+        key = item.key
         if key in self.wanted:
             self.wanted.move_to_end(key)
         if key in self.unsettled:
@@ -98,7 +103,7 @@ class FetchSession:
 
     def settle(self, item: WantedPartition, *, settled: bool) -> None:
         """What a look has found: nothing to tell until it is stirred, or something."""
-        key = _key(item)
+        key = item.key
         if settled:
             self.unsettled.pop(key, None)
         elif key in self.wanted:
@@ -159,7 +164,7 @@ class FetchSessions:
         stirred: list[Hashable] = []
         if not self._of_replicas:
             return stirred
-        keys = [(partition.topic_id, partition.partition) for partition in partitions]
+        keys = [(partition.topic_id.int, partition.partition) for partition in partitions]
         for session in self._of_replicas.values():
             wanted, unsettled = session.wanted, session.unsettled
             concerned = False
@@ -189,7 +194,7 @@ class FetchSessions:
             session_id = self._rng.randrange(1, 2**31)
         session = FetchSession(session_id, 1, now, uses_topic_ids, of_replica, looked_at_all_s=now)
         for item in wanted:
-            session.wanted[_key(item)] = item
+            session.wanted[item.key] = item
         session.unsettled.update(session.wanted)
         self._sessions[session_id] = session
         if of_replica:
@@ -213,7 +218,7 @@ class FetchSessions:
 
     def _update(self, session: FetchSession, request: FetchRequest, name_of: NameOf) -> None:
         for item in _wanted(request, name_of):
-            key = _key(item)
+            key = item.key
             known = session.wanted.setdefault(key, item)
             if known.ask.current_leader_epoch != item.ask.current_leader_epoch:
                 # Another leader may have cut both logs in between.
@@ -248,10 +253,6 @@ def _wanted(request: FetchRequest, name_of: NameOf) -> list[WantedPartition]:
     return found
 
 
-def _key(item: WantedPartition) -> SessionKey:
-    return _session_key(item.topic_id, item.topic, item.ask.partition)
-
-
 def _session_key(topic_id: UUID, topic: str, partition: int) -> SessionKey:
     # By id where the reader named one: the name behind an id may become known only later.
-    return (topic if topic_id == ZERO_UUID else topic_id, partition)
+    return (topic_id.int or topic, partition)

@@ -1,11 +1,13 @@
 """How a follower or an observer comes to hold what its leader holds: fetching, cutting, appending (Q3, Q7)."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tidelog.core.ids import NO_LEADER
 from tidelog.quorum import replication_messages as messages
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.member import Member
+from tidelog.quorum.outbox import Wish
 from tidelog.quorum.replication_messages import FetchAnswer
 from tidelog.quorum.roles import Follower, Unattached
 from tidelog.wire.buffers import Buffer
@@ -16,20 +18,21 @@ from tidelog.wire.records.batch import iter_headers
 # --- what to send ---
 
 
-def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, FetchRequest]]:
-    """Fetches as (peer, from when on, request). None while anything fetched is not durable: the offset would lie."""
+def wanted(m: Member, now_s: float) -> Iterator[Wish]:
+    """Fetches. None while anything fetched is not durable: the offset would lie."""
     if m.durable_end_offset < m.log.log_end_offset:
         return
     match m.role:
         case Follower() if m.role.download is None:
-            yield m.role.leader_id, now_s, _fetch(m, m.config.fetch_max_wait_ms)
+            yield m.role.leader_id, now_s, FetchRequest, partial(_fetch, m, m.config.fetch_max_wait_ms)
             if not m.may_stand and m.role.fetch_deadline_s <= now_s:
                 # An observer calls no election; the others will tell it what became of the leader.
-                yield from ((peer, now_s, _fetch(m, 0)) for peer in m.peers() if peer != m.role.leader_id)
+                at_once = partial(_fetch, m, 0)
+                yield from ((peer, now_s, FetchRequest, at_once) for peer in m.peers() if peer != m.role.leader_id)
         case Unattached() if not m.is_voter:
-            yield from ((peer, now_s, _fetch(m, 0)) for peer in m.peers())
+            yield from ((peer, now_s, FetchRequest, partial(_fetch, m, 0)) for peer in m.peers())
         case Unattached():
-            yield from ((peer, now_s, _fetch(m, 0)) for peer in sorted(m.role.to_ask))
+            yield from ((peer, now_s, FetchRequest, partial(_fetch, m, 0)) for peer in sorted(m.role.to_ask))
         case _:
             pass
 

@@ -1,5 +1,6 @@
 """What a member wants sent, and what it still waits for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -8,6 +9,10 @@ from tidelog.quorum.raft_config import RaftConfig
 
 # Backing off from a peer doubles up to this many times.
 _MAX_DOUBLINGS: Final = 6
+
+
+# To whom, from when on, what kind of request, and how to make it: most are not due and never made.
+Wish = tuple[int, float, type[Any], Callable[[], Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """BeginQuorumEpoch and EndQuorumEpoch: a leader announces its epoch, and gives it up (Q3)."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tidelog.core.ids import NO_LEADER
 from tidelog.quorum import election_messages as messages
 from tidelog.quorum.election_messages import Answer, LeaderView
 from tidelog.quorum.elections import learn
 from tidelog.quorum.member import Member
+from tidelog.quorum.outbox import Wish
 from tidelog.quorum.roles import Follower, Leader, Prospective, Resigned
 from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.errors import ErrorCode
@@ -83,17 +85,17 @@ def on_end_response(m: Member, peer: int, answer: Answer) -> None:
         m.role.unacknowledged.discard(peer)
 
 
-def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, BeginQuorumEpochRequest | EndQuorumEpochRequest]]:
-    """(peer, from when on, request) of what a leader, or one that resigned, has to tell."""
+def wanted(m: Member, now_s: float) -> Iterator[Wish]:
+    """What a leader, or one that resigned, has to tell."""
     if isinstance(m.role, Leader):
         yield from _begin_epochs(m, m.role, now_s)
     elif isinstance(m.role, Resigned):
         request = messages.end_epoch_request(m.cluster_id, m.key.id, m.epoch, m.role.successors, m.endpoints)
         for voter_id in sorted(m.role.unacknowledged):
-            yield voter_id, now_s, request
+            yield voter_id, now_s, EndQuorumEpochRequest, lambda: request
 
 
-def _begin_epochs(m: Member, role: Leader, now_s: float) -> Iterator[tuple[int, float, BeginQuorumEpochRequest]]:
+def _begin_epochs(m: Member, role: Leader, now_s: float) -> Iterator[Wish]:
     """To every voter once, and again to one that has not fetched for half of its patience."""
     for progress in role.voter_progress():
         voter_id = progress.key.id
@@ -103,7 +105,7 @@ def _begin_epochs(m: Member, role: Leader, now_s: float) -> Iterator[tuple[int, 
         if voter_id in role.acknowledged:
             told_s = role.begin_epoch_sent_s.get(voter_id, role.since_s)
             due_s = max(progress.last_fetch_s, told_s) + m.config.fetch_timeout_s / 2
-        request = messages.begin_epoch_request(
-            m.cluster_id, m.key.id, m.epoch, role.voters.voters[voter_id], m.endpoints
+        make = partial(
+            messages.begin_epoch_request, m.cluster_id, m.key.id, m.epoch, role.voters.voters[voter_id], m.endpoints
         )
-        yield voter_id, due_s, request
+        yield voter_id, due_s, BeginQuorumEpochRequest, make

@@ -197,15 +197,16 @@ class Raft:
         poll_at_s = min(
             elections.next_deadline_s(m, now_s), leading.next_deadline_s(m), voter_changes.next_deadline_s(m)
         )
-        for peer, due_s, request in chain(
+        for peer, due_s, kind, make in chain(
             votes.wanted(m, now_s),
             quorum_epochs.wanted(m, now_s),
             following.wanted(m, now_s),
             snapshot_transfer.wanted(m, now_s),
             voter_changes.wanted(m, now_s),
         ):
-            ready_s = max(due_s, m.in_flight.ready_at(peer, type(request)))
+            ready_s = max(due_s, m.in_flight.ready_at(peer, kind))
             if ready_s <= now_s:
+                request = make()
                 m.in_flight.sent(peer, request, now_s)
                 sends.append(Send(peer, request))
             else:

@@ -108,6 +108,9 @@ class Leader:
     # Voters that have been told of the epoch, and when each is told again unless it fetches.
     acknowledged: set[int] = field(default_factory=set)
     begin_epoch_sent_s: dict[int, float] = field(default_factory=dict)
+    _of_voters: tuple[VoterSet, list[ReplicaProgress]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def progress(self, key: ReplicaKey) -> ReplicaProgress:
         """Of a voter under the key of the voter set (static voters have no directory id), of others under their own."""
@@ -116,7 +119,12 @@ class Leader:
         return self._progress_of(key)
 
     def voter_progress(self) -> list[ReplicaProgress]:
-        return [self._progress_of(voter.key) for voter in self.voters.voters.values()]
+        # Asked several times a turn; replicas that were once counted stay.
+        known = self._of_voters
+        if known is None or known[0] is not self.voters:
+            each = [self._progress_of(voter.key) for voter in self.voters.voters.values()]
+            known = self._of_voters = (self.voters, each)
+        return known[1]
 
     def _progress_of(self, key: ReplicaKey) -> ReplicaProgress:
         found = self.replicas.get(key)

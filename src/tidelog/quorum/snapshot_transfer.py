@@ -1,12 +1,14 @@
 """FetchSnapshot: a leader hands its newest snapshot out in pieces, a follower too far behind puts it in place (Q6)."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tidelog.quorum import replication_messages as messages
 from tidelog.quorum.errors import QuorumError
 from tidelog.quorum.following import heard_from_leader
 from tidelog.quorum.leading import leader_error
 from tidelog.quorum.member import Member
+from tidelog.quorum.outbox import Wish
 from tidelog.quorum.replication_messages import SnapshotAnswer
 from tidelog.quorum.roles import Follower, Leader
 from tidelog.quorum.snapshot_download import SnapshotDownload
@@ -50,9 +52,10 @@ def handle_fetch_snapshot(m: Member, request: FetchSnapshotRequest, now_s: float
 # --- the follower ---
 
 
-def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, FetchSnapshotRequest]]:
+def wanted(m: Member, now_s: float) -> Iterator[Wish]:
     if isinstance(m.role, Follower) and m.role.download is not None:
-        request = messages.snapshot_request(
+        make = partial(
+            messages.snapshot_request,
             m.cluster_id,
             m.key,
             epoch=m.epoch,
@@ -60,7 +63,7 @@ def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, FetchSnapshotR
             position=m.role.download.position,
             max_bytes=m.config.fetch_snapshot_max_bytes,
         )
-        yield m.role.leader_id, now_s, request
+        yield m.role.leader_id, now_s, FetchSnapshotRequest, make
 
 
 def on_snapshot_response(

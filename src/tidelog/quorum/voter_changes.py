@@ -6,13 +6,14 @@ while two sets that follow each other differ by one voter: any majority of the o
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from tidelog.core.ids import ZERO_UUID
 from tidelog.quorum.election_messages import LeaderView, error_of
 from tidelog.quorum.leading import leader_error
 from tidelog.quorum.member import Endpoints, Member
-from tidelog.quorum.outbox import Completed, Parked, PendingChange
+from tidelog.quorum.outbox import Completed, Parked, PendingChange, Wish
 from tidelog.quorum.roles import Follower, Leader, Resigned
 from tidelog.quorum.voters import KRAFT_VERSION_RECONFIGURABLE, KRAFT_VERSION_STATIC, ReplicaKey, Voter, VoterSet
 from tidelog.wire.errors import ErrorCode
@@ -162,7 +163,7 @@ def next_deadline_s(m: Member) -> float:
 # --- a voter that has moved ---
 
 
-def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, UpdateRaftVoterRequest]]:
+def wanted(m: Member, now_s: float) -> Iterator[Wish]:
     """A voter whose endpoints are not those of the voters tells the leader, once it follows it."""
     role = m.role
     if not isinstance(role, Follower) or not role.has_fetched or role.endpoints_told or not m.endpoints:
@@ -172,7 +173,8 @@ def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, UpdateRaftVote
         return
     if voters.voters[m.key.id].endpoints == m.endpoints:
         return
-    request = UpdateRaftVoterRequest(
+    make = partial(
+        UpdateRaftVoterRequest,
         cluster_id=m.cluster_id,
         current_leader_epoch=m.epoch,
         voter_id=m.key.id,
@@ -182,7 +184,7 @@ def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, UpdateRaftVote
             min_supported_version=KRAFT_VERSION_STATIC, max_supported_version=KRAFT_VERSION_RECONFIGURABLE
         ),
     )
-    yield role.leader_id, now_s, request
+    yield role.leader_id, now_s, UpdateRaftVoterRequest, make
 
 
 @dataclass(frozen=True, slots=True)

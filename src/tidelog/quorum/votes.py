@@ -1,11 +1,13 @@
 """Vote, with its pre-vote (KIP-996): who is elected by whom (Q1, Q2)."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from tidelog.core.ids import NO_LEADER
 from tidelog.quorum import election_messages as messages
 from tidelog.quorum.election_messages import Answer
 from tidelog.quorum.member import Member
+from tidelog.quorum.outbox import Wish
 from tidelog.quorum.roles import Candidate, Follower, Leader, Prospective
 from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.errors import ErrorCode
@@ -62,12 +64,12 @@ def on_vote_response(m: Member, peer: int, request: VoteRequest, answer: Answer)
         role.on_answer(peer, granted=answer.granted)
 
 
-def wanted(m: Member, now_s: float) -> Iterator[tuple[int, float, VoteRequest]]:
-    """(peer, from when on, request) for every voter that has not answered yet."""
+def wanted(m: Member, now_s: float) -> Iterator[Wish]:
+    """For every voter that has not answered yet."""
     role = m.role
     if isinstance(role, Prospective | Candidate) and not role.backing_off:
         for voter_id in role.unanswered:
-            yield voter_id, now_s, _vote_request(m, role, voter_id)
+            yield voter_id, now_s, VoteRequest, partial(_vote_request, m, role, voter_id)
 
 
 def _vote_request(m: Member, role: Prospective | Candidate, voter_id: int) -> VoteRequest:

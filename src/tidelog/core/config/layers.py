@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tidelog.core.config.key import ConfigError, Value, one_line
 from tidelog.core.config.keys import BROKER_KEYS
@@ -20,6 +20,8 @@ class ConfigLayers:
     broker: Mapping[str, str] = field(default_factory=dict)
     inherited: dict[str, Value] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What topics inherit, as far as somebody asked: resolving a topic must not parse everything again."""
+    topic_configs: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
+    """All of that as a `TopicConfig`, once somebody asked."""
 
     def get(self, name: str) -> str | None:
         for layer in (self.broker, self.cluster, self.static):

@@ -65,17 +65,31 @@ class TopicConfig:
     @classmethod
     def resolve(cls, node: "NodeConfig", overrides: Mapping[str, str]) -> "TopicConfig":
         """The values in force for a topic; ConfigError if an override is not valid."""
+        if not overrides:
+            return inherited_config(node.layers)
         for name in overrides:
             if name not in TOPIC_KEYS:
                 raise _unknown(name)
-        values: dict[str, Any] = {
-            attribute: topic_value(node.layers, overrides, TOPIC_KEYS[attribute.replace("_", ".")])
-            for attribute in cls.__slots__
-        }
+        values = _values(node.layers, overrides)
         small_segment = overrides.get("internal.segment.bytes")
         if small_segment is not None:
             values["segment_bytes"] = TOPIC_KEYS["internal.segment.bytes"].parse(small_segment)
         return cls(**values)
+
+
+def inherited_config(layers: ConfigLayers) -> TopicConfig:
+    """Of a topic that sets nothing: most do, and metadata asks with every change of a partition."""
+    if not layers.topic_configs:
+        layers.topic_configs.append(TopicConfig(**_values(layers, {})))
+    found: TopicConfig = layers.topic_configs[0]
+    return found
+
+
+def _values(layers: ConfigLayers, overrides: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        attribute: topic_value(layers, overrides, TOPIC_KEYS[attribute.replace("_", ".")])
+        for attribute in TopicConfig.__slots__
+    }
 
 
 def topic_value(layers: ConfigLayers, overrides: Mapping[str, str], row: ConfigKey) -> Value:
