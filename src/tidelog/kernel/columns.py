@@ -89,23 +89,32 @@ class Columns:
     def rows(self) -> int:
         return int(self.at[native.ROWS])
 
-    def reserve(self, keys: int, values: int, headers: int, names: int, header_values: int, largest: int) -> None:
-        """Make room for so much more, but for no more than `max_bytes` in all, or one record that is larger."""
-        at = self.at
-        most = max(self.max_bytes, largest)
-        self.keys = _grown(self.keys, int(at[native.KEY_BYTES]), keys, most)
-        self.values = _grown(self.values, int(at[native.VALUE_BYTES]), values, most)
-        if self.with_headers and headers:
-            self.names = _grown(self.names, int(at[native.NAME_BYTES]), names, most)
-            self.header_values = _grown(self.header_values, int(at[native.HEADER_VALUE_BYTES]), header_values, most)
-            self._reserve_headers(headers, most // native.HEADER_COST)
+    @property
+    def full(self) -> bool:
+        return self.rows >= self.max_rows
 
-    def _reserve_headers(self, more: int, most: int) -> None:
-        used = int(self.at[native.HEADERS])
+    def reserve(
+        self, rows: int, keys: int, values: int, headers: int, names: int, header_values: int, largest: int
+    ) -> None:
+        """Make room for so many more, but for no more than `max_bytes` in all, or one record that is larger.
+
+        What has to grow grows once, if the rows to come are like these: memory that is not touched costs nothing.
+        """
+        most = max(self.max_bytes, largest)
+        at = self.at.tolist()
+        times = max((self.max_rows - at[native.ROWS]) / rows, 1.0)
+        self.keys = _grown(self.keys, at[native.KEY_BYTES], keys, times, most)
+        self.values = _grown(self.values, at[native.VALUE_BYTES], values, times, most)
+        if self.with_headers and headers:
+            self.names = _grown(self.names, at[native.NAME_BYTES], names, times, most)
+            self.header_values = _grown(self.header_values, at[native.HEADER_VALUE_BYTES], header_values, times, most)
+            self._reserve_headers(at[native.HEADERS], headers, times, most // native.HEADER_COST)
+
+    def _reserve_headers(self, used: int, more: int, times: float, most: int) -> None:
         room = self.header_ints.shape[1] - 1
-        if min(used + more, most) <= room:
+        if used + more <= room or most <= room:
             return
-        room = min(max(used + more, 2 * room), most)
+        room = min(used + int(more * times), most)
         ints = np.zeros((native.HEADER_INTS, room + 1), np.int32)
         ints[:, : used + 1] = self.header_ints[:, : used + 1]
         bitmap = np.zeros(-(-room // 8), np.uint8)
@@ -152,11 +161,11 @@ class Columns:
         return pa.Array.from_buffers(_HEADERS, rows, buffers, int(self.at[native.NULL_HEADERS]), children=[structs])
 
 
-def _grown(buffer: Array, used: int, more: int, most: int) -> Array:
+def _grown(buffer: Array, used: int, more: int, times: float, most: int) -> Array:
     """The buffer, or a larger one with the same beginning."""
-    if min(used + more, most) <= buffer.size:
+    if used + more <= buffer.size or most <= buffer.size:
         return buffer
-    larger = np.empty(min(max(used + more, 2 * buffer.size), most), np.uint8)
+    larger = np.empty(min(used + int(more * times), most), np.uint8)
     larger[:used] = buffer[:used]
     return larger
 

@@ -19,7 +19,7 @@ from tidelog.wire.records.compression import DEFAULT_MAX_OUTPUT, decompress
 from tidelog.wire.records.plain import MIN_RECORD_SIZE, decode_batch
 
 DEFAULT_MAX_ROWS: Final = 32_768
-DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
+DEFAULT_MAX_BYTES: Final = 8 * 1024 * 1024
 # Names that are not UTF-8 grow threefold, and a column of them has to be below 2 GiB.
 MOST_DECOMPRESSED: Final = 2**29
 
@@ -107,16 +107,18 @@ class Decoder:
         """
         view = memoryview(records)
         transactions = None if aborted is None else AbortedTransactions(aborted)
+        end = self.end
         for pos, header in self._walk(view, partial_tail):
-            if header.base_offset >= self.end:
-                self.next_offset = self.end
-            if self.done:
+            if header.base_offset >= end:
+                self.next_offset = end
+            if self.next_offset >= end:
                 return
-            data = self._data(view, pos, header, transactions)
+            last_offset = header.base_offset + header.last_offset_delta
+            data = self._data(view, pos, header, last_offset, transactions)
             if data is not None:
-                yield from self._append(data, header)
-            if header.last_offset >= self.next_offset:
-                self.next_offset = min(header.next_offset, self.end)
+                yield from self._append(data, header, last_offset)
+            if last_offset >= self.next_offset:
+                self.next_offset = min(last_offset + 1, end)
                 self.last_epoch = header.partition_leader_epoch
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -136,11 +138,16 @@ class Decoder:
             raise CorruptBatch(self.topic, self.partition, base_offset, str(error)) from error
 
     def _data(
-        self, view: memoryview, pos: int, header: BatchHeader, transactions: AbortedTransactions | None
+        self,
+        view: memoryview,
+        pos: int,
+        header: BatchHeader,
+        last_offset: int,
+        transactions: AbortedTransactions | None,
     ) -> Array | None:
         """The records of a batch, decompressed; None if none of them are asked for."""
-        if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > native.MAX_INT64:
-            raise self._corrupt(header, f"offsets {header.base_offset} to {header.last_offset}")
+        if not 0 <= header.base_offset <= last_offset <= native.MAX_INT64:
+            raise self._corrupt(header, f"offsets {header.base_offset} to {last_offset}")
         # Before anything it says is believed: a wrong bit must not make records go without a word.
         if self._verify_crc and not crc_ok(view, header, pos):
             raise self._corrupt(header, "it does not match its CRC")
@@ -150,7 +157,7 @@ class Decoder:
             return None
         if transactions is not None and transactions.covers(header):
             return None
-        if header.last_offset < self.next_offset:
+        if last_offset < self.next_offset:
             return None
         packed = view[pos + BATCH_OVERHEAD : pos + header.size_in_bytes]
         try:
@@ -159,8 +166,6 @@ class Decoder:
             raise self._corrupt(header, str(error)) from error
         if not 0 <= header.record_count * MIN_RECORD_SIZE <= len(plain):
             raise self._corrupt(header, f"{len(plain)} bytes cannot hold {header.record_count} records")
-        if header.attributes & TIMESTAMP_TYPE_MASK and abs(header.max_timestamp) > native.MAX_TIMESTAMP_MS:
-            raise self._corrupt(header, f"timestamp {header.max_timestamp} is beyond 64 bits of microseconds")
         return _read_only(plain)
 
     def _see_marker(self, batch: memoryview, header: BatchHeader, transactions: AbortedTransactions) -> None:
@@ -170,51 +175,66 @@ class Decoder:
         except WireError as error:
             raise self._corrupt(header, str(error)) from error
 
-    def _append(self, data: Array, header: BatchHeader) -> Iterator[pa.RecordBatch]:
+    def _append(self, data: Array, header: BatchHeader, last_offset: int) -> Iterator[pa.RecordBatch]:
+        """Mostly a batch fits into the columns, and one pass is enough. No row leaves before its batch is checked."""
         columns = self._columns
-        base_offset = header.base_offset
+        before = columns.at.copy()
+        pos, left = self._fill(data, 0, header.record_count, header, last_offset)
+        if left == 0 and pos == data.size:
+            return
         log_append = bool(header.attributes & TIMESTAMP_TYPE_MASK)
-        timestamp = header.max_timestamp if log_append else header.base_timestamp
-        first, end = self.next_offset, self.end
-        pos, number, rows, keys, values, headers, names, header_values, largest = native.measure(
-            data, header.record_count, base_offset, header.last_offset, timestamp, log_append, first, end
+        wrong, number, rows, keys, values, headers, names, header_values, largest = native.measure(
+            data,
+            header.record_count,
+            header.base_offset,
+            last_offset,
+            header.max_timestamp if log_append else header.base_timestamp,
+            log_append,
+            self.next_offset,
+            self.end,
         )
-        if pos < 0:
-            raise self._wrong_record(header, pos, number)
-        left = header.record_count if rows else 0
-        pos = 0
+        if wrong < 0:
+            columns.at = before
+            raise self._wrong_record(header, wrong, number)
         while left:
-            columns.reserve(keys, values, headers, names, header_values, largest)
-            before = left
-            pos, left = native.fill(
-                data,
-                pos,
-                left,
-                base_offset,
-                timestamp,
-                log_append,
-                header.partition_leader_epoch,
-                first,
-                end,
-                columns.max_bytes,
-                columns.with_headers,
-                columns.at,
-                columns.longs,
-                columns.ints,
-                columns.bitmaps,
-                columns.keys,
-                columns.values,
-                columns.header_ints,
-                columns.header_bitmap,
-                columns.names,
-                columns.header_values,
-            )
-            if pos < 0:
-                raise self._wrong_record(header, pos, header.record_count - left)
+            if not columns.full:
+                columns.reserve(rows, keys, values, headers, names, header_values, largest)
+                pos, left = self._fill(data, pos, left, header, last_offset)
+                if pos < 0:
+                    # It was checked a moment ago.
+                    raise self._corrupt(header, "it was changed while it was read")
             if left:
-                # A record that finds no room in columns without a row never would: that is our mistake.
-                assert columns.rows, f"{header} with {before} records left"
+                # A record that finds no room in columns without a row never would.
+                assert columns.rows, f"no room for record {left} from the end of {header}"
                 yield columns.take()
+
+    def _fill(self, data: Array, pos: int, left: int, header: BatchHeader, last_offset: int) -> tuple[int, int]:
+        columns = self._columns
+        log_append = bool(header.attributes & TIMESTAMP_TYPE_MASK)
+        return native.fill(
+            data,
+            pos,
+            left,
+            header.base_offset,
+            last_offset,
+            header.max_timestamp if log_append else header.base_timestamp,
+            log_append,
+            header.partition_leader_epoch,
+            self.next_offset,
+            self.end,
+            columns.max_bytes,
+            columns.with_headers,
+            columns.at,
+            columns.longs,
+            columns.ints,
+            columns.bitmaps,
+            columns.keys,
+            columns.values,
+            columns.header_ints,
+            columns.header_bitmap,
+            columns.names,
+            columns.header_values,
+        )
 
     def _wrong_record(self, header: BatchHeader, wrong: int, number: int) -> CorruptBatch:
         if wrong == native.TRAILING_BYTES:
@@ -234,6 +254,7 @@ def load() -> None:
     first_call(
         native.fill,
         data,
+        0,
         0,
         0,
         0,

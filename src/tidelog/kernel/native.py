@@ -1,8 +1,7 @@
 """The compiled part: the records of one batch, decompressed, into the buffers of Arrow columns.
 
 Numba checks no index, so this code does: nothing is read past what there is, nothing written past what an array holds.
-`measure` walks a whole batch, finds what is wrong with it and how much room it takes; `fill` copies as many of its
-records as fit, and checks again what it walks.
+`fill` checks records and copies as many as fit; `measure` checks a whole batch and finds out how much room it takes.
 
 All that is compiled stands in this file, with its constants: the cache knows code by the text of its file alone, and
 would not notice a change elsewhere. Integers have 64 bits here, and wrap.
@@ -136,27 +135,6 @@ def _field(data: Array, pos: int, end: int) -> tuple[int, int, int]:
 
 
 @inlined
-def _record(data: Array, pos: int, end: int) -> tuple[int, int, int, int, int, int, int, int]:
-    """Where a record ends or what is wrong; its deltas; key and value, each start and size; where its headers begin."""
-    timestamp_delta = offset_delta = key = key_size = value = value_size = 0
-    size, pos = _varint(data, pos, end)
-    if pos >= 0:
-        if size < 0 or size > end - pos:
-            pos = BAD_SIZE
-        else:
-            end = pos + size
-            # One byte of attributes, of which none are defined.
-            timestamp_delta, pos = _varlong(data, pos + 1, end)
-            if pos >= 0:
-                offset_delta, pos = _varint(data, pos, end)
-            if pos >= 0:
-                key, key_size, pos = _field(data, pos, end)
-            if pos >= 0:
-                value, value_size, pos = _field(data, pos, end)
-    return (end if pos >= 0 else pos), timestamp_delta, offset_delta, key, key_size, value, value_size, pos
-
-
-@inlined
 def _timestamp_us(base_ms: int, delta_ms: int) -> tuple[int, bool]:
     """Microseconds, and whether 64 bits hold them."""
     ms = base_ms + delta_ms
@@ -201,9 +179,19 @@ def _sequence(data: Array, pos: int, end: int) -> int:
 
 
 @inlined
+def _ascii_end(data: Array, pos: int, end: int) -> int:
+    while pos < end and data[np.uintp(pos)] < 0x80:
+        pos += 1
+    return pos
+
+
+@inlined
 def _text_size(data: Array, pos: int, end: int) -> int:
     """The bytes of a name when U+FFFD stands for what is not UTF-8, as in Java."""
-    size = 0
+    # Nearly all names end here.
+    ascii_end = _ascii_end(data, pos, end)
+    size = ascii_end - pos
+    pos = ascii_end
     while pos < end:
         length = _sequence(data, pos, end)
         size += length if length > 0 else _REPLACEMENT_SIZE
@@ -214,6 +202,10 @@ def _text_size(data: Array, pos: int, end: int) -> int:
 @inlined
 def _copy_text(out: Array, at: int, data: Array, pos: int, end: int) -> int:
     """Copy a name that `_text_size` has measured; where it ends in `out`."""
+    ascii_end = _ascii_end(data, pos, end)
+    copy_bytes(out, at, data, pos, ascii_end - pos)
+    at += ascii_end - pos
+    pos = ascii_end
     while pos < end:
         length = _sequence(data, pos, end)
         if length > 0:
@@ -254,6 +246,49 @@ def _headers(data: Array, pos: int, end: int) -> tuple[int, int, int, int]:
     return pos, count, names, values
 
 
+@inlined
+def _mark(bitmap: Array, row: int, valid: bool) -> None:
+    """Set or clear the bit of a row, and clear those behind it: one that was taken back may have left them set."""
+    spot = row >> 3
+    bit = 1 << (row & 7)
+    bitmap[spot] = (bitmap[spot] & (bit - 1)) | (bit if valid else 0)
+
+
+@inlined
+def _record(
+    data: Array, pos: int, end: int, last_delta: int, base_timestamp: int, log_append: bool
+) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    """Check one record. Returns where it ends or what is wrong; then
+
+    its offset delta and timestamp in microseconds; of its key and its value where they begin and their size; where its
+    headers begin, their count, and the bytes of their names and values.
+    """
+    offset_delta = timestamp = key = key_size = value = value_size = headers = count = names = values = 0
+    size, pos = _varint(data, pos, end)
+    if pos >= 0:
+        if size < 0 or size > end - pos:
+            pos = BAD_SIZE
+        else:
+            end = pos + size
+            # One byte of attributes, of which none are defined.
+            delta, pos = _varlong(data, pos + 1, end)
+            if pos >= 0:
+                timestamp, fits = _timestamp_us(base_timestamp, 0 if log_append else delta)
+                offset_delta, pos = _varint(data, pos, end)
+                if pos >= 0 and not fits:
+                    pos = BAD_TIMESTAMP
+                if pos >= 0 and not 0 <= offset_delta <= last_delta:
+                    pos = BAD_OFFSET
+            if pos >= 0:
+                key, key_size, pos = _field(data, pos, end)
+            if pos >= 0:
+                value, value_size, pos = _field(data, pos, end)
+            if pos >= 0:
+                headers = pos
+                pos, count, names, values = _headers(data, pos, end)
+    return pos, offset_delta, timestamp, key, key_size, value, value_size, headers, count, names, values
+
+
 @compiled
 def measure(
     data: Array,
@@ -271,17 +306,13 @@ def measure(
     their count, bytes of keys and of values, headers, bytes of their names and values, and the bytes of the largest.
     """
     end = data.size
+    last_delta = last_offset - base_offset
     pos = 0
     rows = keys = values = headers = names = header_values = largest = 0
-    last_delta = last_offset - base_offset
     for number in range(count):
-        pos, timestamp_delta, offset_delta, _, key_size, _, value_size, headers_at = _record(data, pos, end)
-        if pos >= 0:
-            pos, header_count, name_bytes, header_value_bytes = _headers(data, headers_at, pos)
-        if pos >= 0 and not 0 <= offset_delta <= last_delta:
-            pos = BAD_OFFSET
-        if pos >= 0 and not log_append and not _timestamp_us(base_timestamp, timestamp_delta)[1]:
-            pos = BAD_TIMESTAMP
+        pos, offset_delta, _, _, key_size, _, value_size, _, header_count, name_bytes, header_value_bytes = _record(
+            data, pos, end, last_delta, base_timestamp, log_append
+        )
         if pos < 0:
             return pos, number, 0, 0, 0, 0, 0, 0, 0
         if not first_offset <= base_offset + offset_delta < end_offset:
@@ -307,6 +338,7 @@ def fill(
     pos: int,
     left: int,
     base_offset: int,
+    last_offset: int,
     base_timestamp: int,
     log_append: bool,
     epoch: int,
@@ -328,9 +360,11 @@ def fill(
     """Append records in [first_offset, end_offset), from `pos` on, until none of `left` is left or one does not fit.
 
     Where there is no row yet, one that is larger than `max_bytes` fits as well. Returns where the next record begins,
-    or what is wrong with it, and how many are left. `at` is where the columns end, before and after.
+    or what is wrong with it, and how many are left. `at` is where the columns end, before and after: with the old one
+    put back, nothing has happened.
     """
     end = data.size
+    last_delta = last_offset - base_offset
     max_rows = longs.shape[1]
     row = at[ROWS]
     key_end = at[KEY_BYTES]
@@ -339,7 +373,19 @@ def fill(
     name_end = at[NAME_BYTES]
     header_value_end = at[HEADER_VALUE_BYTES]
     while left > 0:
-        next_pos, timestamp_delta, offset_delta, key, key_size, value, value_size, headers_at = _record(data, pos, end)
+        (
+            next_pos,
+            offset_delta,
+            timestamp,
+            key,
+            key_size,
+            value,
+            value_size,
+            headers_at,
+            header_count,
+            name_bytes,
+            header_value_bytes,
+        ) = _record(data, pos, end, last_delta, base_timestamp, log_append)
         if next_pos < 0:
             pos = next_pos
             break
@@ -348,12 +394,8 @@ def fill(
             pos = next_pos
             left -= 1
             continue
-        header_count = name_bytes = header_value_bytes = 0
-        if with_headers:
-            wrong, header_count, name_bytes, header_value_bytes = _headers(data, headers_at, next_pos)
-            if wrong < 0:
-                pos = wrong
-                break
+        if not with_headers:
+            header_count = name_bytes = header_value_bytes = 0
         key_bytes = max(key_size, 0)
         value_bytes = max(value_size, 0)
         used = key_end + value_end + name_end + header_value_end + HEADER_COST * header
@@ -368,23 +410,19 @@ def fill(
             or header + header_count >= header_ints.shape[1]
         ):
             break
-        bit = np.uint8(1 << (row & 7))
         if key_size < 0:
             at[NULL_KEYS] += 1
         else:
-            bitmaps[KEYS_VALID, row >> 3] |= bit
             copy_bytes(keys, key_end, data, key, key_bytes)
             key_end += key_bytes
         if value_size < 0:
             at[NULL_VALUES] += 1
         else:
-            bitmaps[VALUES_VALID, row >> 3] |= bit
             copy_bytes(values, value_end, data, value, value_bytes)
             value_end += value_bytes
         if header_count == 0:
             at[NULL_HEADERS] += 1
         else:
-            bitmaps[HEADERS_VALID, row >> 3] |= bit
             spot = _varint(data, headers_at, next_pos)[1]
             for _ in range(header_count):
                 start, _, spot = _field(data, spot, next_pos)
@@ -393,14 +431,17 @@ def fill(
                 if size < 0:
                     at[NULL_HEADER_VALUES] += 1
                 else:
-                    header_bitmap[header >> 3] |= np.uint8(1 << (header & 7))
                     copy_bytes(header_values, header_value_end, data, start, size)
                     header_value_end += size
+                _mark(header_bitmap, header, size >= 0)
                 header += 1
                 header_ints[NAME_ENDS, header] = name_end
                 header_ints[HEADER_VALUE_ENDS, header] = header_value_end
+        _mark(bitmaps[KEYS_VALID], row, key_size >= 0)
+        _mark(bitmaps[VALUES_VALID], row, value_size >= 0)
+        _mark(bitmaps[HEADERS_VALID], row, header_count > 0)
         longs[OFFSETS, row] = offset
-        longs[TIMESTAMPS, row] = _timestamp_us(base_timestamp, 0 if log_append else timestamp_delta)[0]
+        longs[TIMESTAMPS, row] = timestamp
         ints[TIMESTAMP_TYPES, row] = log_append
         ints[EPOCHS, row] = epoch
         row += 1

@@ -4,6 +4,7 @@ import gc
 import logging
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -67,6 +68,30 @@ def test_no_object_and_no_call_per_record(codec: Codec) -> None:
     # A compressed batch may take a few tries to find its size.
     assert abs(calls_of(lambda: decode(many)) - calls_of(lambda: decode(one))) < 50
     assert abs(blocks_of(lambda: decode(many)) - blocks_of(lambda: decode(one))) < 100
+
+
+def test_memory_does_not_grow_with_what_is_read() -> None:
+    """An answer at a time, its batches dropped as they come: a few Arrow batches and one decompressed, and no more."""
+    max_bytes = 1 << 20
+    count = 10_000
+    records = [Record(key=b"%08d" % n, value=b"v" * 100) for n in range(count)]
+
+    def peak_of(answers: int) -> int:
+        decoder = Decoder("orders", 0, 0, END, max_rows=4096, max_bytes=max_bytes)
+        peak = 0
+        for number in range(answers):
+            log = encode_batch(records, base_offset=number * count, codec=Codec.ZSTD)
+            tracemalloc.start()
+            for _ in decoder.feed(log):
+                pass
+            peak = max(peak, tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert decoder.next_offset == answers * count
+        return peak
+
+    decompressed = count * 120
+    assert peak_of(20) < decompressed + 3 * max_bytes
+    assert peak_of(20) < 1.2 * peak_of(4)
 
 
 def test_the_kernel_is_compiled_for_one_set_of_types() -> None:

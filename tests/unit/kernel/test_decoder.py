@@ -63,8 +63,10 @@ def test_the_schema_is_that_of_sparks_own_source() -> None:
     more = {"headers": pa.list_(pa.field("element", header)), "leaderEpoch": pa.int32()}
     assert schema(headers=True, epoch=True) == pa.schema(fields | more)
     assert decoder().schema == schema(headers=True, epoch=True)
-    [batch] = [*(plain := Decoder(TOPIC, PARTITION, 0, END)).feed(encode_batch(some(1))), *plain.flush()]
+    log = encode_batch([Record(value=b"v", headers=(("name", b"value"),))])
+    [batch] = [*(plain := Decoder(TOPIC, PARTITION, 0, END)).feed(log), *plain.flush()]
     assert batch.schema == schema(headers=False, epoch=False)
+    assert batch.column("value").to_pylist() == [b"v"]
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -249,6 +251,22 @@ def test_a_refused_batch_names_its_offset_and_gives_no_row() -> None:
     assert reader.next_offset == 105
     # What came before it is not lost.
     assert offsets([*given, *reader.flush()]) == [100, 101, 102, 103, 104]
+
+
+def test_after_a_refused_batch_the_same_decoder_goes_on_with_a_good_one() -> None:
+    """Fetched again, it may be whole: nothing of the first try is left, least of all which fields were null."""
+    first = [Record(key=None if n % 3 else b"k", value=b"v", headers=(("h", b"x"),) * (n % 2)) for n in range(5)]
+    full = [Record(key=b"key", value=b"value", headers=(("name", b"1"),) * 3)] * 9
+    nulls = [Record(headers=(("n", None),) * (n % 3)) for n in range(9)]
+    whole = encode_batch(full, base_offset=5)
+    broken = repacked(whole, whole[BATCH_OVERHEAD:-1], Codec.NONE)
+    reader = decoder()
+    assert list(reader.feed(encode_batch(first))) == []
+    with pytest.raises(CorruptBatch, match="record 8"):
+        list(reader.feed(broken))
+    again = encode_batch(nulls, base_offset=5)
+    given = rows_of([*reader.feed(again), *reader.flush()])
+    assert given == kernel_rows(encode_batch(first), 0, END) + kernel_rows(again, 0, END)
 
 
 def test_a_batch_that_was_not_signed_so_is_refused_unless_asked_for() -> None:
