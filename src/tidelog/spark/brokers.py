@@ -1,0 +1,162 @@
+"""What the driver asks the brokers: which partitions there are, where they begin and end, where epochs end.
+
+Spark calls from ordinary threads, so this is the client on a loop of its own, one call at a time.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from uuid import UUID
+
+from tidelog.client.client import Client
+from tidelog.client.connection import ConnectionSettings
+from tidelog.client.errors import raise_for
+from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from tidelog.core.ids import ZERO_UUID, TopicPartition
+from tidelog.spark.offsets import NO_EPOCH
+from tidelog.spark.options import SourceOptions
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+R = TypeVar("R")
+CONSUMER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The largest epoch not above the one asked for, and where it ends; -1 and -1 if there is none."""
+
+    epoch: int
+    end_offset: int
+
+
+class Brokers:
+    """Invariant: `_loop` runs only inside of a call."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._loop = asyncio.new_event_loop()
+        self._client = Client(options.bootstrap, settings=ConnectionSettings(client_id=options.client_id))
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.run_until_complete(self._client.close())
+            self._loop.close()
+
+    def now_s(self) -> float:
+        """Monotonic."""
+        return self._loop.time()
+
+    def sleep(self, seconds: float) -> None:
+        self._run(lambda: asyncio.sleep(seconds))
+
+    def _run(self, work: Callable[[], Awaitable[R]]) -> R:
+        async def whole() -> R:
+            return await work()
+
+        return self._loop.run_until_complete(whole())
+
+    # --- what there is ---
+
+    def partitions(self) -> dict[TopicPartition, UUID]:
+        """Of the subscription, as it is now, with the ids of their topics. A topic that is not there has none."""
+        return self._run(lambda: self._client.retrying(self._partitions))
+
+    async def _partitions(self) -> dict[TopicPartition, UUID]:
+        subscription = self._options.subscription
+        if subscription.pattern is not None:
+            pattern = re.compile(subscription.pattern)
+            answer = await self._client.refresh(None)
+            topics = [
+                each
+                for each in answer.topics
+                if each.name is not None and not each.is_internal and pattern.fullmatch(each.name)
+            ]
+        else:
+            assigned = sorted(subscription.assigned or ())
+            named = list(subscription.topics or dict.fromkeys(tp.topic for tp in assigned))
+            topics = list((await self._client.refresh(named)).topics)
+        found: dict[TopicPartition, UUID] = {}
+        for topic in topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            raise_for(topic.error_code, what=f"topic {topic.name!r}")
+            for partition in topic.partitions:
+                found[TopicPartition(topic.name or "", partition.partition_index)] = topic.topic_id
+        if subscription.assigned is not None:
+            return {tp: found.get(tp, ZERO_UUID) for tp in sorted(subscription.assigned)}
+        return dict(sorted(found.items()))
+
+    # --- where they begin and end ---
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: found.offset for tp, found in self._list(dict.fromkeys(partitions, EARLIEST)).items()}
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, FoundOffset]:
+        """Up to where a reader sees: the high watermark, or the last stable offset for committed reads."""
+        return self._list(dict.fromkeys(partitions, LATEST))
+
+    def at_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset at or after each time; -1 where no record is that late."""
+        return {tp: found.offset for tp, found in self._list(timestamps).items()}
+
+    def _list(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        if not asked:
+            return {}
+        return self._run(lambda: list_offsets(self._client, asked, isolation=self._options.isolation))
+
+    # --- epochs ---
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Where each epoch ends in the leader's history (OffsetForLeaderEpoch)."""
+        if not epochs:
+            return {}
+        return self._run(lambda: self._client.retrying(lambda: self._epoch_ends(epochs)))
+
+    async def _epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for tp in sorted(epochs):
+            by_leader.setdefault(await self._client.leader_of(tp.topic, tp.partition), []).append(tp)
+        found: dict[TopicPartition, EpochEnd] = {}
+        for leader, partitions in by_leader.items():
+            topics: dict[str, OffsetForLeaderTopic] = {}
+            for tp in partitions:
+                topic = topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic))
+                topic.partitions.append(OffsetForLeaderPartition(partition=tp.partition, leader_epoch=epochs[tp]))
+            request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
+            answer = await (await self._client.broker(leader)).request(request, OffsetForLeaderEpochResponse)
+            for answered in answer.topics:
+                for each in answered.partitions:
+                    tp = TopicPartition(answered.topic, each.partition)
+                    raise_for(each.error_code, what=f"end of epoch {epochs[tp]} of {tp}")
+                    found[tp] = EpochEnd(each.leader_epoch, each.end_offset)
+        missing = epochs.keys() - found.keys()
+        if missing:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about epochs of {sorted(missing)[0]}")
+        return found
+
+    def epochs_before(
+        self, offsets: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """The epoch of the batch that holds the offset before each of these, walking down from the `newest` one.
+
+        The epoch before the newest ends where that begins: if that is not above the offset, the newest it is.
+        """
+        epochs = {tp: newest[tp] if offset > 0 else NO_EPOCH for tp, offset in offsets.items()}
+        unsure = {tp: epoch for tp, epoch in epochs.items() if epoch > 0}
+        while unsure:
+            before = self.epoch_ends({tp: epoch - 1 for tp, epoch in unsure.items()})
+            # Undefined: the leader knows of nothing older.
+            unsure = {
+                tp: end.epoch for tp, end in before.items() if end.epoch >= 0 and end.end_offset > offsets[tp] - 1
+            }
+            epochs |= unsure
+            unsure = {tp: epoch for tp, epoch in unsure.items() if epoch > 0}
+        return epochs

@@ -1,0 +1,204 @@
+"""From options and what the brokers say to offsets and ranges: all that a reader decides on the driver."""
+
+import logging
+from collections.abc import Mapping
+from uuid import UUID
+
+from tidelog.client.offsets import FoundOffset
+from tidelog.core.ids import TopicPartition
+from tidelog.spark.brokers import Brokers
+from tidelog.spark.history import DataLoss, rewritten, to_ask
+from tidelog.spark.offsets import Position, StreamOffsets, names
+from tidelog.spark.options import OptionError, SourceOptions
+from tidelog.spark.points import (
+    EARLIEST,
+    LATEST,
+    Earliest,
+    Latest,
+    NoMatch,
+    Point,
+    SpecificOffsets,
+    SpecificTimestamps,
+    Timestamp,
+)
+from tidelog.spark.ranges import OffsetRange, cut
+
+log = logging.getLogger("tidelog.spark")
+
+
+class Planner:
+    """Of one query."""
+
+    def __init__(self, options: SourceOptions, brokers: Brokers) -> None:
+        self.options = options
+        self._brokers = brokers
+
+    # --- where a query begins and ends ---
+
+    def resolve(self, point: Point, ids: Mapping[TopicPartition, UUID], *, starting: bool) -> dict[TopicPartition, int]:
+        """An offset for every partition."""
+        if isinstance(point, Earliest):
+            return self._brokers.earliest(ids)
+        if isinstance(point, Latest):
+            return self._ends(ids)
+        if isinstance(point, SpecificOffsets):
+            wanted = {tp: at.offset for tp, at in point.offsets.items()}
+            self._check_named("startingOffsets" if starting else "endingOffsets", wanted, ids)
+        else:
+            wanted = self._at_times(point, ids, starting=starting)
+        latest = self._ends([tp for tp, offset in wanted.items() if offset == LATEST])
+        earliest = self._brokers.earliest([tp for tp, offset in wanted.items() if offset == EARLIEST])
+        return wanted | latest | earliest
+
+    def _at_times(
+        self, point: Timestamp | SpecificTimestamps, ids: Mapping[TopicPartition, UUID], *, starting: bool
+    ) -> dict[TopicPartition, int]:
+        if isinstance(point, Timestamp):
+            times = dict.fromkeys(ids, point.timestamp)
+        else:
+            times = dict(point.timestamps)
+            self._check_named(f"{'starting' if starting else 'ending'}OffsetsByTimestamp", times, ids)
+        found = self._brokers.at_times(times)
+        missing = [tp for tp, offset in found.items() if offset < 0]
+        if missing and starting and point.no_match is NoMatch.ERROR:
+            raise OptionError(
+                f"no record at or after the time to begin at: {names(missing)} "
+                f"(startingOffsetsByTimestampStrategy=latest would begin at their ends)"
+            )
+        return found | dict.fromkeys(missing, LATEST)
+
+    def _check_named(
+        self, option: str, named: Mapping[TopicPartition, int], ids: Mapping[TopicPartition, UUID]
+    ) -> None:
+        if named.keys() != ids.keys():
+            raise OptionError(
+                f"{option} must name every partition that is read (-1 is latest, -2 earliest): it names "
+                f"{names(named) or 'none'}, and there are {names(ids) or 'none'}"
+            )
+
+    def _ends(self, partitions: "Mapping[TopicPartition, UUID] | list[TopicPartition]") -> dict[TopicPartition, int]:
+        return {tp: found.offset for tp, found in self._brokers.latest(partitions).items()}
+
+    # --- a batch ---
+
+    def batch_ranges(self) -> list[OffsetRange]:
+        """Of every partition, before they are cut into tasks."""
+        options = self.options
+        ids = self._brokers.partitions()
+        start = self.resolve(options.starting, ids, starting=True)
+        end = self.resolve(options.ending, ids, starting=False)
+        for tp, offset in sorted(start.items()):
+            if end[tp] < offset:
+                raise OptionError(f"{tp} would begin at {offset} and end before that, at {end[tp]}")
+        if isinstance(options.starting, SpecificOffsets):
+            self._check_history(options.starting.offsets, ids)
+        return [OffsetRange(tp=tp, start=start[tp], end=end[tp], topic_id=ids[tp]) for tp in sorted(start)]
+
+    # --- a stream ---
+
+    def initial(self) -> dict[TopicPartition, Position]:
+        ids = self._brokers.partitions()
+        starting = self.options.starting
+        offsets = self.resolve(starting, ids, starting=True)
+        known = starting.offsets if isinstance(starting, SpecificOffsets) else {}
+        epochs = self._brokers.epochs_before(offsets, self._newest_epochs(offsets))
+        return {
+            # An epoch that the user gave is what was read there: it stays, and is checked.
+            tp: known[tp] if tp in known and known[tp].epoch >= 0 else Position(offset, epochs[tp], ids[tp])
+            for tp, offset in sorted(offsets.items())
+        }
+
+    def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
+        """Where the partitions of the subscription end now; not before `start`, unless it stays so."""
+        ids = self._brokers.partitions()
+        found = self._brokers.latest(ids)
+        for _ in range(self.options.fetch_offset_retries):
+            behind = [tp for tp, at in found.items() if tp in start and at.offset < start[tp].offset]
+            if not behind:
+                break
+            # A leader elected a moment ago may not know yet how far its predecessor had come.
+            log.warning("%s end before what was read: asking again", names(behind))
+            self._brokers.sleep(self.options.fetch_offset_retry_interval_ms / 1000)
+            found = self._brokers.latest(ids)
+        return self._positions({tp: at.offset for tp, at in found.items()}, ids, start, found)
+
+    def positions(
+        self, offsets: Mapping[TopicPartition, int], start: StreamOffsets, latest: StreamOffsets
+    ) -> dict[TopicPartition, Position]:
+        """For ends that were moved down from `latest`."""
+        moved = {tp: offset for tp, offset in offsets.items() if offset != latest[tp].offset}
+        ids = {tp: latest[tp].topic_id for tp in moved}
+        return dict(latest) | self._positions(moved, ids, start, self._brokers.latest(moved))
+
+    def _positions(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        ids: Mapping[TopicPartition, UUID],
+        start: StreamOffsets,
+        found: Mapping[TopicPartition, FoundOffset],
+    ) -> dict[TopicPartition, Position]:
+        known = {
+            tp: start[tp]
+            for tp, offset in offsets.items()
+            if tp in start and start[tp].offset == offset and start[tp].topic_id == ids[tp]
+        }
+        new = {tp: offset for tp, offset in offsets.items() if tp not in known}
+        epochs = self._brokers.epochs_before(new, {tp: found[tp].leader_epoch for tp in new})
+        return known | {tp: Position(offset, epochs[tp], ids[tp]) for tp, offset in new.items()}
+
+    def _newest_epochs(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: found.leader_epoch for tp, found in self._brokers.latest(offsets).items()}
+
+    def begin_new(self, start: StreamOffsets, end: StreamOffsets) -> dict[TopicPartition, Position]:
+        """`start` with the partitions that came since: they are read from their beginning (S6)."""
+        new = [tp for tp in end if tp not in start]
+        begins = self._brokers.earliest(new)
+        late = [tp for tp, offset in begins.items() if offset > 0]
+        if late:
+            self._data_loss(
+                [f"{tp} is new and begins at {begins[tp]}: what was before that is gone" for tp in sorted(late)]
+            )
+        return dict(start) | {tp: Position(offset, topic_id=end[tp].topic_id) for tp, offset in begins.items()}
+
+    def stream_ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[OffsetRange]:
+        """What one micro-batch reads. The same for the same offsets, however often it is asked for (S4)."""
+        gone = start.keys() - end.keys()
+        if gone:
+            self._data_loss([f"{tp} is gone, it was read up to {start[tp].offset}" for tp in sorted(gone)])
+        begun = self.begin_new({tp: at for tp, at in start.items() if tp in end}, end)
+        ids = {tp: at.topic_id for tp, at in end.items()}
+        begun |= self._check_history(begun, ids)
+        shrunk = [tp for tp, at in end.items() if at.offset < begun[tp].offset]
+        if shrunk:
+            self._data_loss(
+                [f"{tp} was read up to {begun[tp].offset} and ends at {end[tp].offset}" for tp in sorted(shrunk)]
+            )
+        ranges = [
+            OffsetRange(
+                tp=tp, start=begun[tp].offset, end=at.offset, epoch=begun[tp].epoch, topic_id=begun[tp].topic_id
+            )
+            for tp, at in sorted(end.items())
+        ]
+        return self.cut(ranges)
+
+    def cut(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        options = self.options
+        return cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+
+    # --- losses ---
+
+    def _check_history(
+        self, start: StreamOffsets, ids: Mapping[TopicPartition, UUID]
+    ) -> dict[TopicPartition, Position]:
+        """Where to go on in partitions whose history is another one now (S5)."""
+        asked = {tp: epoch for tp, epoch in to_ask(start).items() if tp in ids}
+        found = rewritten(start, ids, self._brokers.epoch_ends(asked))
+        if found:
+            self._data_loss([str(each) for each in found])
+        return {each.tp: Position(each.first, topic_id=ids[each.tp]) for each in found}
+
+    def _data_loss(self, lines: list[str]) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLoss("; ".join(lines) + ". With failOnDataLoss=false the query goes on with what there is")
+        for line in lines:
+            log.warning("%s", line)

@@ -1,0 +1,228 @@
+"""What a task does: fetches a range of offsets and gives it as Arrow batches (S4, S5, S7).
+
+One thread fetches, at most two answers ahead, while the other decodes: memory is a few answers, however long the range.
+Every fetch says in which epoch the batch before it was, so that a leader with another history refuses it.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidelog.client.client import Client
+from tidelog.client.connection import ConnectionSettings
+from tidelog.client.errors import raise_for
+from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from tidelog.core.ids import ZERO_UUID
+from tidelog.kernel import Decoder
+from tidelog.spark.history import DataLoss
+from tidelog.spark.options import SourceOptions
+from tidelog.spark.ranges import OffsetRange
+from tidelog.wire.buffers import Buffer
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from tidelog.wire.records.batch import iter_headers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("tidelog.spark")
+
+_AHEAD: Final = 2
+_MAX_WAIT_MS: Final = 500
+_FIRST_VERSION_WITH_TOPIC_ID: Final = 13
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    records: Buffer
+    aborted: list[AbortedTransaction] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Skip:
+    """Records are gone, and the query goes on behind them."""
+
+    to: int
+
+
+class _End:
+    """Nothing more comes."""
+
+
+def read(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatch]":
+    """The records of a range. DataLoss if they are not there any more, unless the user takes that."""
+    decoder = Decoder(
+        wanted.tp.topic,
+        wanted.tp.partition,
+        wanted.start,
+        wanted.end,
+        headers=options.include_headers,
+        epoch=options.include_epoch,
+    )
+    fetching = _Fetching(options, wanted)
+    fetching.start()
+    try:
+        while not decoder.done:
+            item = fetching.next()
+            if isinstance(item, _End):
+                break
+            if isinstance(item, _Skip):
+                decoder.next_offset = max(decoder.next_offset, item.to)
+                continue
+            yield from decoder.feed(item.records, item.aborted)
+        yield from decoder.flush()
+    finally:
+        fetching.stop()
+
+
+class _Fetching:
+    """The thread that fetches. Invariant: after `stop` it ends by itself, whatever it waits for."""
+
+    def __init__(self, options: SourceOptions, wanted: OffsetRange) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._answers: queue.Queue[_Answer | _Skip | _End | Exception] = queue.Queue(_AHEAD)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"fetch-{wanted.tp}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def next(self) -> _Answer | _Skip | _End:
+        item = self._answers.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _put(self, item: _Answer | _Skip | _End | Exception) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._answers.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._fetch_all())
+        except Exception as error:  # noqa: BLE001 - handed to the thread that reads, whatever it is
+            self._put(error)
+        else:
+            self._put(_End())
+
+    async def _fetch_all(self) -> None:
+        options, wanted = self._options, self._wanted
+        settings = ConnectionSettings(client_id=options.client_id)
+        loop = asyncio.get_running_loop()
+        async with Client(options.bootstrap, settings=settings) as client:
+            await self._check_topic(client)
+            position, epoch, moved_at = wanted.start, wanted.epoch, loop.time()
+            while position < wanted.end and not self._stopped.is_set():
+                data = await self._fetch(client, position, epoch)
+                diverging = data.diverging_epoch
+                if diverging.epoch >= 0:
+                    if diverging.end_offset < position:
+                        self._lost(
+                            diverging.end_offset,
+                            position,
+                            f"they were read up to leader epoch {epoch}, the leader has epoch {diverging.epoch} up to "
+                            f"offset {diverging.end_offset}",
+                        )
+                    # Below it nothing differs, whichever epochs the leader knows.
+                    epoch = -1
+                    continue
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    position, epoch = await self._out_of_range(client, position), -1
+                    continue
+                if not data.records:
+                    end = self._visible_end(data)
+                    if end >= wanted.end:
+                        # Nothing but holes up to there.
+                        return
+                    if loop.time() - moved_at > options.poll_timeout_ms / 1000:
+                        why = f"the log ends at {end} and has not grown for {options.poll_timeout_ms} ms"
+                        self._lost(position, wanted.end, why)
+                        return
+                    continue
+                moved_at = loop.time()
+                for _, header in iter_headers(data.records, partial_tail=True):
+                    position, epoch = header.next_offset, header.partition_leader_epoch
+                committed = options.isolation is IsolationLevel.READ_COMMITTED
+                self._put(_Answer(data.records, list(data.aborted_transactions or ()) if committed else None))
+
+    def _visible_end(self, data: PartitionData) -> int:
+        committed = self._options.isolation is IsolationLevel.READ_COMMITTED
+        return data.last_stable_offset if committed else data.high_watermark
+
+    async def _check_topic(self, client: Client) -> None:
+        wanted = self._wanted
+        topic = await client.retrying(lambda: client.topic(wanted.tp.topic))
+        if ZERO_UUID not in (wanted.topic_id, topic.topic_id) and topic.topic_id != wanted.topic_id:
+            raise DataLoss(f"{wanted.tp}: the topic was deleted and made anew while it was read")
+
+    async def _fetch(self, client: Client, position: int, epoch: int) -> PartitionData:
+        options, tp = self._options, self._wanted.tp
+
+        async def attempt() -> PartitionData:
+            leader = await client.leader_of(tp.topic, tp.partition)
+            known = client.metadata.topics[tp.topic]
+            connection = await client.broker(leader)
+            asked = FetchPartition(
+                partition=tp.partition,
+                fetch_offset=position,
+                last_fetched_epoch=epoch,
+                partition_max_bytes=options.fetch_bytes,
+            )
+            request = FetchRequest(
+                max_wait_ms=_MAX_WAIT_MS,
+                min_bytes=1,
+                max_bytes=options.fetch_bytes,
+                isolation_level=options.isolation,
+                topics=[FetchTopic(topic=tp.topic, topic_id=known.topic_id, partitions=[asked])],
+            )
+            has_id = known.topic_id != ZERO_UUID
+            version = connection.version_of(FetchRequest, at_most=None if has_id else _FIRST_VERSION_WITH_TOPIC_ID - 1)
+            answer = await connection.request(request, FetchResponse, version=version)
+            raise_for(answer.error_code, what=f"fetch of {tp}")
+            for topic in answer.responses:
+                for data in topic.partitions:
+                    if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                        raise_for(data.error_code, what=f"fetch of {tp} at offset {position}")
+                    return data
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer without {tp}")
+
+        return await client.retrying(attempt, timeout_s=options.poll_timeout_ms / 1000)
+
+    async def _out_of_range(self, client: Client, position: int) -> int:
+        tp, end = self._wanted.tp, self._wanted.end
+        begins = (await list_offsets(client, {tp: EARLIEST}))[tp].offset
+        if position < begins:
+            # Retention, or DeleteRecords, was faster.
+            self._lost(position, min(begins, end), f"the log begins at {begins}")
+            self._put(_Skip(begins))
+            return begins
+        ends = (await list_offsets(client, {tp: LATEST}))[tp].offset
+        self._lost(ends, end, f"the log ends at {ends}")
+        return end
+
+    def _lost(self, first: int, end: int, reason: str) -> None:
+        """Of [first, end). Returns if the user takes it, and it is said."""
+        text = f"{self._wanted.tp}: offsets {first} to {end - 1} are lost to this query: {reason}"
+        if self._options.fail_on_data_loss:
+            raise DataLoss(f"{text}. With failOnDataLoss=false the query goes on behind them")
+        log.warning("%s", text)
