@@ -116,7 +116,7 @@ class SourceOptions:
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """OptionError at the first thing that is wrong, in the order in which Spark's source looks."""
-    given = _Given(options)
+    given = Given(options)
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if given.has(name):
@@ -134,6 +134,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     bootstrap = given.text("kafka.bootstrap.servers")
     if bootstrap is None or not bootstrap.strip():
         raise OptionError("kafka.bootstrap.servers is missing: for example 127.0.0.1:9092")
+    given.check_protocol()
     least, most = given.integer("minOffsetsPerTrigger"), given.integer("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
@@ -166,7 +167,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 
 def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    return _Given(options).flag(name, default=default)
+    return Given(options).flag(name, default=default)
 
 
 def _check_batch(starting: Point, ending: Point) -> None:
@@ -200,7 +201,7 @@ def _check_pairs(names: str, first: Mapping[TopicPartition, int], last: Mapping[
             raise OptionError(f"{names}: {tp} would begin at {start} and end before that, at {last[tp]}")
 
 
-class _Given:
+class Given:
     """What the user gave, by lower-case name: options are not case-sensitive."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -328,10 +329,12 @@ class _Given:
             ]
         if self.has("kafka.group.id") and self.has("groupIdPrefix"):
             found.append("option groupIdPrefix does nothing beside kafka.group.id")
+        return tuple(found)
+
+    def check_protocol(self) -> None:
         protocol = self.text("kafka.security.protocol")
         if protocol is not None and protocol.strip().upper() != "PLAINTEXT":
             raise OptionError(f"kafka.security.protocol={protocol!r}: only PLAINTEXT is spoken here so far")
-        return tuple(found)
 
 
 def _object(name: str, text: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from tidelog.spark.planning import Planner
 from tidelog.spark.pushdown import Narrowing
 from tidelog.spark.ranges import OffsetRange, rate_limited
 from tidelog.spark.reading import read
+from tidelog.spark.sink import BatchWriter, StreamWriter, sink_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +59,13 @@ class TidelogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> "BatchReader":
         return BatchReader(_told(parse(self.options, streaming=False)))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
+        return BatchWriter(sink_options(self.options, schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":  # noqa: N802 - Spark's name
+        # Spark says overwrite for the output mode complete, which appends here too, as it does with Kafka's sink.
+        return StreamWriter(sink_options(self.options, schema, overwrite=False))
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802 - Spark's name
         return StreamReader(_told(parse(self.options, streaming=True)))

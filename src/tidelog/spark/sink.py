@@ -1,0 +1,51 @@
+"""`.write.format("tidelog")` and `.writeStream.format("tidelog")`: what Spark calls; the writing is in `writing`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tidelog.spark.sink_options import SinkOptions, parse
+from tidelog.spark.writing import write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has acknowledged."""
+
+    rows: int
+
+
+def sink_options(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
+    return parse(options, {each.name: each.dataType.simpleString() for each in schema.fields}, overwrite=overwrite)
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Appends the rows of a frame."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        return Written(write(self._options, iterator, _task()))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Appends the rows of every micro-batch: at least once, since a batch that is run again is written again."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        return Written(write(self._options, iterator, _task()))
