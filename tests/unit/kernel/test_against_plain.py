@@ -149,7 +149,7 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=rounds(500, 20_000))
+@settings(max_examples=rounds(500, 4000))
 @given(batch=batches, edited=edits, count=rarely(st.just(0), -1, 1), wrong_delta=rarely(st.just(0), -1, -3, -40))
 def test_a_batch_with_wrong_bytes_in_it(
     batch: Batch, edited: list[tuple[int, str, int]], count: int, wrong_delta: int
@@ -204,7 +204,7 @@ def raw_records(draw: st.DrawFn, number: int) -> bytes:
     return varint(len(body) + draw(lies)) + body
 
 
-@settings(max_examples=rounds(500, 20_000))
+@settings(max_examples=rounds(500, 4000))
 @given(
     data=st.data(),
     count=st.integers(0, 4),
