@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLEAR_LINE: Final = "\r\x1b[K"
+_TOLD_EVERY: Final = 100
 _DEFAULT_MINUTES: Final = 0.5
 _DEFAULT_FAULTS: Final = "all"
 
@@ -100,6 +101,9 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
         totals.add(outcome)
         if show:
             print(f"{_CLEAR_LINE}seed {outcome.seed}: {_progress(totals, len(seeds))}", end="", flush=True)
+        elif totals.seeds % _TOLD_EVERY == 0:
+            # Into a log: a run of thousands takes an hour.
+            print(f"… {_progress(totals, len(seeds))}", file=sys.stderr, flush=True)
         if outcome.failure is not None:
             failed = outcome
             break
