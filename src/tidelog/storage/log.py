@@ -342,19 +342,16 @@ class Log:
             self.write_partition_metadata()
         segment = self.segments.active
         segment.write(records)
-        start = batches[0][0]
-        interval, latest_epoch = self.config.index_interval_bytes, self.epochs.latest_epoch
+        segment.note_batches(batches, self.config.index_interval_bytes)
+        self.log_end_offset = batches[-1][1].next_offset
+        start, latest_epoch = batches[0][0], self.epochs.latest_epoch
         for position, header in batches:
-            base_offset, size = header.base_offset, header.size_in_bytes
-            last_offset = base_offset + header.last_offset_delta
-            segment.note_batch(base_offset, last_offset, size, header.max_timestamp, interval)
             if header.partition_leader_epoch > latest_epoch:
                 latest_epoch = header.partition_leader_epoch
-                self.epochs.assign(latest_epoch, base_offset)
+                self.epochs.assign(latest_epoch, header.base_offset)
             if header.producer_id >= 0:
-                batch = records[position - start : position - start + size]
+                batch = records[position - start : position - start + header.size_in_bytes]
                 log_producers.update(self.producers, segment, header, batch, now_ms)
-            self.log_end_offset = last_offset + 1
 
     def _segment_for(self, first_offset: int, last_offset: int, size: int, max_timestamp: int, now_ms: int) -> Segment:
         if not self._metadata_written:

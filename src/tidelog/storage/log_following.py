@@ -24,7 +24,7 @@ def batches_to_append(log: "Log", records: memoryview, leader_epoch: int | None)
                 ErrorCode.INVALID_RECORD,
                 f"{log.topic_partition}: a batch at offset {header.base_offset} where {expected} comes next",
             )
-        expected = header.next_offset
+        expected = header.base_offset + header.last_offset_delta + 1
         if leader_epoch is not None:
             if not epoch <= header.partition_leader_epoch <= leader_epoch or header.partition_leader_epoch < 0:
                 raise ApiError(

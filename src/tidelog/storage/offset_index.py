@@ -2,6 +2,7 @@
 
 import sys
 from array import array
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -29,6 +30,14 @@ class OffsetIndex(SparseIndex):
         last = self.last
         assert last is None or (relative > last[0] and position > last[1]), (self.path, last, relative, position)
         self._append(relative, position)
+
+    def extend(self, entries: Sequence[tuple[int, int]]) -> None:
+        """As `append` for each."""
+        if entries:
+            base_offset, last = self.base_offset, self.last
+            relative = [(last_offset - base_offset, position) for last_offset, position in entries]
+            assert last is None or (relative[0][0] > last[0] and relative[0][1] > last[1]), (self.path, last, relative)
+            self._extend(relative)
 
     def position_for(self, offset: int) -> int:
         """Where to start scanning for the batch that holds `offset`: at it or before it."""

@@ -6,7 +6,7 @@ were written, so what is in memory never runs ahead of the file.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
@@ -162,6 +162,38 @@ class Segment:
             del positions[:_RECENT]
         offsets.append(base_offset)
         positions.append(position)
+
+    def note_batches(self, batches: Sequence[tuple[int, BatchHeader]], index_interval: int) -> None:
+        """As `note_batch` for each of one write, with fewer calls: a follower catches up by thousands of them."""
+        position, since = self.size, self.bytes_since_index_entry
+        latest, latest_at = self.max_timestamp, self.offset_of_max_timestamp
+        entries: list[tuple[int, int]] = []
+        times: list[tuple[int, int]] = []
+        positions = []
+        for _, header in batches:
+            positions.append(position)
+            size = LOG_OVERHEAD + header.batch_length
+            if header.max_timestamp > latest:
+                latest, latest_at = header.max_timestamp, header.base_offset + header.last_offset_delta
+            if since > index_interval:
+                entries.append((header.base_offset + header.last_offset_delta, position))
+                times.append((latest, latest_at))
+                since = 0
+            since += size
+            position += size
+        if self.size == 0 and batches:
+            self._first_timestamp = batches[0][1].max_timestamp
+        self.size, self.bytes_since_index_entry = position, since
+        self.max_timestamp, self.offset_of_max_timestamp = latest, latest_at
+        self.offset_index.extend(entries)
+        self.time_index.extend_later(times)
+        if self._recent_offsets is None or self._recent_positions is None:
+            self._recent_offsets, self._recent_positions = array("q"), array("q")
+        self._recent_offsets.extend([header.base_offset for _, header in batches])
+        self._recent_positions.extend(positions)
+        if len(self._recent_offsets) > 2 * _RECENT:
+            del self._recent_offsets[:-_RECENT]
+            del self._recent_positions[:-_RECENT]
 
     def has_room_for(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET

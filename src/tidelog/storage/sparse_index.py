@@ -9,6 +9,7 @@ the log, so nothing here is fsynced but on request.
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from struct import Struct
 from typing import ClassVar, TypeAlias
 
@@ -105,6 +106,19 @@ class SparseIndex(ABC):
         self._pending += self.ENTRY.pack(first, second)
         self.entries += 1
         self.last = (first, second)
+        if len(self._pending) >= _PENDING_BYTES:
+            self.flush()
+
+    def _extend(self, pairs: Sequence[Pair]) -> None:
+        if not pairs:
+            return
+        firsts, seconds = self._resident()
+        firsts.extend([first for first, _ in pairs])
+        seconds.extend([second for _, second in pairs])
+        pack = self.ENTRY.pack
+        self._pending += b"".join([pack(*pair) for pair in pairs])
+        self.entries += len(pairs)
+        self.last = pairs[-1]
         if len(self._pending) >= _PENDING_BYTES:
             self.flush()
 

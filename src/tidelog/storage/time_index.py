@@ -1,6 +1,7 @@
 """``.timeindex``: sparse map from timestamp to offset, 12 bytes an entry (timestamp, relative offset)."""
 
 from array import array
+from collections.abc import Sequence
 from struct import Struct
 
 from tidelog.storage.sparse_index import Columns, SparseIndex
@@ -26,6 +27,16 @@ class TimeIndex(SparseIndex):
         last = self.last
         if timestamp >= 0 and (last is None or timestamp > last[0]):
             self._append(timestamp, last_offset - self.base_offset)
+
+    def extend_later(self, entries: Sequence[tuple[int, int]]) -> None:
+        """As `maybe_append` for each; their timestamps do not go back."""
+        known = -1 if self.last is None else self.last[0]
+        later = []
+        for timestamp, last_offset in entries:
+            if timestamp > known:
+                known = timestamp
+                later.append((timestamp, last_offset - self.base_offset))
+        self._extend(later)
 
     def offset_before(self, timestamp: int) -> int:
         """An offset up to which nothing is as late as `timestamp`: a search may start there."""
