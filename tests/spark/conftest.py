@@ -1,7 +1,9 @@
 """One Spark session and one cluster for all stories on Spark. Java is all they need beside PyPI."""
 
 import itertools
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,8 @@ def spark() -> "Iterator[SparkSession]":
 
     import tidelog.spark
 
+    # Without it Spark starts whichever python3 comes first in the path.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tidelog tests")
