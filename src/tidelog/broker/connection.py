@@ -385,7 +385,9 @@ class Connection(asyncio.BufferedProtocol):
         if not self._pauses & reason:
             return
         self._pauses &= ~reason
-        if self._pauses or self._turn_scheduled or (self._reading and not self._reader.pending):
+        # One that its client has ended is closed by a turn, when everything is answered.
+        idle = self._reading and not self._reader.pending and not self._ended
+        if self._pauses or self._turn_scheduled or idle:
             return
         # Frames may have come whole before the pause. Served later, not now: this may run inside a handler.
         self._turn_scheduled = True

@@ -112,11 +112,11 @@ class ReplicaFetchers:
         if home is None or home.leader_id != leader_id:
             self.remove(topic_partition)
             home = Home(leader_id, 0)
-        self._assign(topic_partition, partition, home, leader_epoch)
+        self._assign(topic_partition, partition, home, leader_epoch).hurry()
 
     def _assign(
         self, topic_partition: TopicPartition, partition: Partition, home: Home, leader_epoch: LeaderEpoch
-    ) -> None:
+    ) -> "_FromLeader":
         running = self._running.get(home)
         if running is None:
             running = self._running[home] = self._start(home)
@@ -124,17 +124,22 @@ class ReplicaFetchers:
             self._on_event(event)
         self._homes[topic_partition] = home
         running.assigned.add(topic_partition)
-        running.hurry()
+        return running
 
     def _share(self, home: Home, filled: list[Followed]) -> None:
         """Called when an answer has been used and the next request is not made yet: no partition is asked for twice."""
         if home.lane != 0 or len(filled) < 2:
             return
-        for followed in filled[1::2]:
+        second = Home(home.leader_id, 1)
+        other = self._running.get(second)
+        # Until both have as many: whoever stays is filled by the next answer again.
+        more = (len(filled) - (0 if other is None else other.fetcher.count_behind())) // 2
+        for followed in filled[len(filled) - max(more, 0) :]:
             topic_partition = followed.partition.topic_partition
             if self._homes.get(topic_partition) == home:
                 self.remove(topic_partition)
-                self._assign(topic_partition, followed.partition, Home(home.leader_id, 1), followed.leader_epoch)
+                # Not in a hurry: what the second one fetches meanwhile is as much behind.
+                self._assign(topic_partition, followed.partition, second, followed.leader_epoch).wake()
 
     def remove(self, topic_partition: TopicPartition) -> None:
         home = self._homes.pop(topic_partition, None)

@@ -124,6 +124,10 @@ class Fetcher:
             self._stirred.pop(topic_partition, None)
             self._gone[followed.key] = None
 
+    def count_behind(self) -> int:
+        """Partitions that lack committed records, or may."""
+        return sum(not followed.is_caught_up for followed in self._followed.values())
+
     def max_lag(self) -> int:
         """The largest number of committed records that a partition lacks, as of its last answer."""
         return max((followed.lag for followed in self._followed.values()), default=0)
@@ -301,14 +305,14 @@ class Fetcher:
             counts = not followed.is_caught_up and self._is_throttled(followed)
             info = following.append_as_follower(partition, data.records, followed.leader_epoch, now_ms)
             outcome.bytes_appended += info.size_in_bytes
-            if 2 * info.size_in_bytes >= self.config.partition_max_bytes:
-                outcome.filled.append(followed)
             if counts:
                 self.throttle.record(info.size_in_bytes, now_s)
             self._followed[partition.topic_partition] = self._followed.pop(partition.topic_partition)
         if following.follow_offsets(partition, LeaderOffsets(data.high_watermark, data.log_start_offset)):
             outcome.high_watermark_moved.append(partition)
         followed.heard(data.high_watermark)
+        if 2 * len(data.records or b"") >= self.config.partition_max_bytes and not followed.is_caught_up:
+            outcome.filled.append(followed)
 
     def _stir(self, followed: Followed) -> None:
         """Last of those that are: who was answered comes after who was not."""

@@ -78,7 +78,7 @@ class Outcome:
     # One line each, of answers that could not be used.
     problems: list[str] = field(default_factory=list)
     high_watermark_moved: list[Partition] = field(default_factory=list)
-    # Those that got about as much as one answer holds for a partition: there is more where that came from.
+    # Those that got about as much as one answer holds for a partition, and lack more.
     filled: list[Followed] = field(default_factory=list)
     bytes_appended: int = 0
 

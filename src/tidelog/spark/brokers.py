@@ -13,6 +13,7 @@ from uuid import UUID
 from tidelog.client.client import Client
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import raise_for
+from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.offsets import NO_EPOCH
@@ -37,6 +38,19 @@ class EpochEnd:
     end_offset: int
 
 
+def refuse_stale(metadata: ClusterMetadata, epochs: Mapping[TopicPartition, int]) -> None:
+    """ApiError, worth another try, if a leader is older than the epoch of what was read: whoever told us of it is cut
+    off, and what it says of its log says nothing about what was lost.
+    """
+    for tp, epoch in epochs.items():
+        known = metadata.partition(tp.topic, tp.partition)
+        if known is not None and 0 <= known.leader_epoch < epoch:
+            raise ApiError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{tp} was read in leader epoch {epoch}, and the brokers know of epoch {known.leader_epoch} only",
+            )
+
+
 class Brokers:
     """Invariant: `_loop` runs only inside of a call."""
 
@@ -44,6 +58,9 @@ class Brokers:
         self._options = options
         self._loop = asyncio.new_event_loop()
         self._client = Client(options.bootstrap, settings=ConnectionSettings(client_id=options.client_id))
+        # For as long as the option partition.metadata.cache.ttl.ms says; by default not at all.
+        self._known: dict[TopicPartition, UUID] | None = None
+        self._known_at_s = 0.0
 
     def close(self) -> None:
         if not self._loop.is_closed():
@@ -67,7 +84,10 @@ class Brokers:
 
     def partitions(self) -> dict[TopicPartition, UUID]:
         """Of the subscription, as it is now, with the ids of their topics. A topic that is not there has none."""
-        return self._run(lambda: self._client.retrying(self._partitions))
+        now_s = self._loop.time()
+        if self._known is None or 1000 * (now_s - self._known_at_s) >= self._options.metadata_ttl_ms:
+            self._known, self._known_at_s = self._run(lambda: self._client.retrying(self._partitions)), now_s
+        return dict(self._known)
 
     async def _partitions(self) -> dict[TopicPartition, UUID]:
         subscription = self._options.subscription
@@ -114,6 +134,16 @@ class Brokers:
 
     # --- epochs ---
 
+    def require_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Waits until the brokers know of leaders at least as new as what was read from them."""
+
+        async def attempt() -> None:
+            await self._client.refresh(sorted({tp.topic for tp in epochs}))
+            refuse_stale(self._client.metadata, epochs)
+
+        if epochs:
+            self._run(lambda: self._client.retrying(attempt))
+
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """Where each epoch ends in the leader's history (OffsetForLeaderEpoch)."""
         if not epochs:
@@ -124,6 +154,7 @@ class Brokers:
         by_leader: dict[int, list[TopicPartition]] = {}
         for tp in sorted(epochs):
             by_leader.setdefault(await self._client.leader_of(tp.topic, tp.partition), []).append(tp)
+        refuse_stale(self._client.metadata, epochs)
         found: dict[TopicPartition, EpochEnd] = {}
         for leader, partitions in by_leader.items():
             topics: dict[str, OffsetForLeaderTopic] = {}
@@ -151,12 +182,19 @@ class Brokers:
         """
         epochs = {tp: newest[tp] if offset > 0 else NO_EPOCH for tp, offset in offsets.items()}
         unsure = {tp: epoch for tp, epoch in epochs.items() if epoch > 0}
+        begins: dict[TopicPartition, int] | None = None
         while unsure:
             before = self.epoch_ends({tp: epoch - 1 for tp, epoch in unsure.items()})
             # Undefined: the leader knows of nothing older.
             unsure = {
                 tp: end.epoch for tp, end in before.items() if end.epoch >= 0 and end.end_offset > offsets[tp] - 1
             }
+            if unsure and begins is None:
+                # Before the first record that is left there is none whose epoch could be told.
+                begins = self.earliest(unsure)
+                gone = {tp: NO_EPOCH for tp in unsure if offsets[tp] <= begins[tp]}
+                epochs |= gone
+                unsure = {tp: epoch for tp, epoch in unsure.items() if tp not in gone}
             epochs |= unsure
             unsure = {tp: epoch for tp, epoch in unsure.items() if epoch > 0}
         return epochs

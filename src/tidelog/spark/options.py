@@ -135,7 +135,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     if bootstrap is None or not bootstrap.strip():
         raise OptionError("kafka.bootstrap.servers is missing: for example 127.0.0.1:9092")
     given.check_protocol()
-    least, most = given.integer("minOffsetsPerTrigger"), given.integer("maxOffsetsPerTrigger")
+    least, most = given.positive("minOffsetsPerTrigger"), given.positive("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
     retries = given.integer("fetchOffset.numRetries")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from tidelog.client.offsets import FoundOffset
-from tidelog.core.ids import TopicPartition
-from tidelog.spark.brokers import Brokers
+from tidelog.core.ids import ZERO_UUID, TopicPartition
+from tidelog.spark.brokers import Brokers, EpochEnd
 from tidelog.spark.history import DataLoss, rewritten, to_ask
 from tidelog.spark.offsets import Position, StreamOffsets, names
 from tidelog.spark.options import OptionError, SourceOptions
@@ -91,7 +91,8 @@ class Planner:
             if end[tp] < offset:
                 raise OptionError(f"{tp} would begin at {offset} and end before that, at {end[tp]}")
         if isinstance(options.starting, SpecificOffsets):
-            self._check_history(options.starting.offsets, ids)
+            moved = self._check_history(options.starting.offsets, ids)
+            start |= {tp: at.offset for tp, at in moved.items()}
         return [OffsetRange(tp=tp, start=start[tp], end=end[tp], topic_id=ids[tp]) for tp in sorted(start)]
 
     # --- a stream ---
@@ -111,6 +112,8 @@ class Planner:
     def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
         """Where the partitions of the subscription end now; not before `start`, unless it stays so."""
         ids = self._brokers.partitions()
+        same = {tp: at for tp, at in start.items() if ids.get(tp) == at.topic_id}
+        self._brokers.require_epochs(to_ask(same))
         found = self._brokers.latest(ids)
         for _ in range(self.options.fetch_offset_retries):
             behind = [tp for tp, at in found.items() if tp in start and at.offset < start[tp].offset]
@@ -120,7 +123,14 @@ class Planner:
             log.warning("%s end before what was read: asking again", names(behind))
             self._brokers.sleep(self.options.fetch_offset_retry_interval_ms / 1000)
             found = self._brokers.latest(ids)
-        return self._positions({tp: at.offset for tp, at in found.items()}, ids, start, found)
+        offsets = {tp: at.offset for tp, at in found.items()}
+        behind = [tp for tp in same if tp in offsets and offsets[tp] < same[tp].offset]
+        ends = self._brokers.epoch_ends({tp: epoch for tp, epoch in to_ask(same).items() if tp in behind})
+        for tp, end in ends.items():
+            # What was read is there. Its leader will know in a moment that it is committed.
+            if end.end_offset >= same[tp].offset:
+                offsets[tp] = same[tp].offset
+        return self._positions(offsets, ids, start, found)
 
     def positions(
         self, offsets: Mapping[TopicPartition, int], start: StreamOffsets, latest: StreamOffsets
@@ -191,8 +201,12 @@ class Planner:
         self, start: StreamOffsets, ids: Mapping[TopicPartition, UUID]
     ) -> dict[TopicPartition, Position]:
         """Where to go on in partitions whose history is another one now (S5)."""
-        asked = {tp: epoch for tp, epoch in to_ask(start).items() if tp in ids}
-        found = rewritten(start, ids, self._brokers.epoch_ends(asked))
+        same = {tp: at for tp, at in start.items() if tp in ids and at.topic_id in (ZERO_UUID, ids[tp])}
+        ends = self._brokers.epoch_ends(to_ask(same))
+        unknown = self._ends([tp for tp, end in ends.items() if end.epoch < 0])
+        # A leader that knows no such epoch has nothing of it, and no more than its log holds can be the same.
+        ends |= {tp: EpochEnd(-1, min(offset, start[tp].offset)) for tp, offset in unknown.items()}
+        found = rewritten(start, ids, ends)
         if found:
             self._data_loss([str(each) for each in found])
         return {each.tp: Position(each.first, topic_id=ids[each.tp]) for each in found}

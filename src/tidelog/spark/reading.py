@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from tidelog.client.errors import raise_for
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
+from tidelog.spark.brokers import refuse_stale
 from tidelog.spark.history import DataLoss
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.ranges import OffsetRange
@@ -40,6 +42,7 @@ log = logging.getLogger("tidelog.spark")
 
 _AHEAD: Final = 2
 _MAX_WAIT_MS: Final = 500
+_AGAIN_S: Final = 0.5
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
 
 
@@ -86,14 +89,20 @@ def read(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatc
         fetching.stop()
 
 
+class _MadeAnew(Exception):
+    """The topic has another id than when the range was planned: its offsets are other records."""
+
+
 class _Fetching:
     """The thread that fetches. Invariant: after `stop` it ends by itself, whatever it waits for."""
 
     def __init__(self, options: SourceOptions, wanted: OffsetRange) -> None:
         self._options = options
         self._wanted = wanted
-        self._answers: queue.Queue[_Answer | _Skip | _End | Exception] = queue.Queue(_AHEAD)
+        self._answers: queue.Queue[_Answer | _Skip | _End | BaseException] = queue.Queue(_AHEAD)
         self._stopped = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name=f"fetch-{wanted.tp}", daemon=True)
 
     def start(self) -> None:
@@ -101,15 +110,19 @@ class _Fetching:
 
     def next(self) -> _Answer | _Skip | _End:
         item = self._answers.get()
-        if isinstance(item, Exception):
+        if isinstance(item, BaseException):
             raise item
         return item
 
     def stop(self) -> None:
         self._stopped.set()
+        if self._loop is not None and self._task is not None:
+            # The loop may have ended by itself.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
-    def _put(self, item: _Answer | _Skip | _End | Exception) -> None:
+    def _put(self, item: _Answer | _Skip | _End | BaseException) -> None:
         while not self._stopped.is_set():
             try:
                 self._answers.put(item, timeout=0.1)
@@ -119,61 +132,63 @@ class _Fetching:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._fetch_all())
-        except Exception as error:  # noqa: BLE001 - handed to the thread that reads, whatever it is
+            asyncio.run(self._whole())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the thread that reads waits for it
             self._put(error)
         else:
             self._put(_End())
 
-    async def _fetch_all(self) -> None:
+    async def _whole(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        settings = ConnectionSettings(client_id=self._options.client_id)
+        async with Client(self._options.bootstrap, settings=settings) as client:
+            await self._fetch_all(client)
+
+    async def _fetch_all(self, client: Client) -> None:
+        """Until the range is fetched, or as far as it can be."""
         options, wanted = self._options, self._wanted
-        settings = ConnectionSettings(client_id=options.client_id)
         loop = asyncio.get_running_loop()
-        async with Client(options.bootstrap, settings=settings) as client:
-            await self._check_topic(client)
-            position, epoch, moved_at = wanted.start, wanted.epoch, loop.time()
-            while position < wanted.end and not self._stopped.is_set():
+        position, epoch, moved_at = wanted.start, wanted.epoch, loop.time()
+        while position < wanted.end and not self._stopped.is_set():
+            is_late = loop.time() - moved_at > options.poll_timeout_ms / 1000
+            try:
                 data = await self._fetch(client, position, epoch)
-                diverging = data.diverging_epoch
-                if diverging.epoch >= 0:
-                    if diverging.end_offset < position:
-                        self._lost(
-                            diverging.end_offset,
-                            position,
-                            f"they were read up to leader epoch {epoch}, the leader has epoch {diverging.epoch} up to "
-                            f"offset {diverging.end_offset}",
-                        )
-                    # Below it nothing differs, whichever epochs the leader knows.
-                    epoch = -1
-                    continue
-                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    position, epoch = await self._out_of_range(client, position), -1
-                    continue
-                if not data.records:
-                    end = self._visible_end(data)
-                    if end >= wanted.end:
-                        # Nothing but holes up to there.
-                        return
-                    if loop.time() - moved_at > options.poll_timeout_ms / 1000:
-                        why = f"the log ends at {end} and has not grown for {options.poll_timeout_ms} ms"
-                        self._lost(position, wanted.end, why)
-                        return
-                    continue
-                moved_at = loop.time()
-                for _, header in iter_headers(data.records, partial_tail=True):
-                    position, epoch = header.next_offset, header.partition_leader_epoch
+            except _MadeAnew:
+                self._lost(position, wanted.end, "the topic was deleted and made anew")
+                return
+            diverging = data.diverging_epoch
+            if diverging.epoch >= 0:
+                if diverging.end_offset < position:
+                    self._lost(
+                        diverging.end_offset,
+                        position,
+                        f"they were read up to leader epoch {epoch}, the leader has epoch {diverging.epoch} up to "
+                        f"offset {diverging.end_offset}",
+                    )
+                # Below it nothing differs, whichever epochs the leader knows.
+                epoch = -1
+                continue
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                position, epoch = await self._out_of_range(client, position, is_late=is_late), -1
+                continue
+            last = position
+            for _, header in iter_headers(data.records or b"", partial_tail=True):
+                last, epoch = header.next_offset, header.partition_leader_epoch
+            if last > position:
+                position, moved_at = last, loop.time()
                 committed = options.isolation is IsolationLevel.READ_COMMITTED
-                self._put(_Answer(data.records, list(data.aborted_transactions or ()) if committed else None))
+                self._put(_Answer(data.records or b"", list(data.aborted_transactions or ()) if committed else None))
+            elif (end := self._visible_end(data)) >= wanted.end and not data.records:
+                # Nothing but holes up to there.
+                return
+            elif is_late:
+                why = f"the log ends at {end} and nothing has come for {options.poll_timeout_ms} ms"
+                self._lost(position, wanted.end, why)
+                return
 
     def _visible_end(self, data: PartitionData) -> int:
         committed = self._options.isolation is IsolationLevel.READ_COMMITTED
         return data.last_stable_offset if committed else data.high_watermark
-
-    async def _check_topic(self, client: Client) -> None:
-        wanted = self._wanted
-        topic = await client.retrying(lambda: client.topic(wanted.tp.topic))
-        if ZERO_UUID not in (wanted.topic_id, topic.topic_id) and topic.topic_id != wanted.topic_id:
-            raise DataLoss(f"{wanted.tp}: the topic was deleted and made anew while it was read")
 
     async def _fetch(self, client: Client, position: int, epoch: int) -> PartitionData:
         options, tp = self._options, self._wanted.tp
@@ -181,6 +196,9 @@ class _Fetching:
         async def attempt() -> PartitionData:
             leader = await client.leader_of(tp.topic, tp.partition)
             known = client.metadata.topics[tp.topic]
+            if ZERO_UUID not in (self._wanted.topic_id, known.topic_id) and known.topic_id != self._wanted.topic_id:
+                raise _MadeAnew
+            refuse_stale(client.metadata, {tp: epoch})
             connection = await client.broker(leader)
             asked = FetchPartition(
                 partition=tp.partition,
@@ -197,18 +215,23 @@ class _Fetching:
             )
             has_id = known.topic_id != ZERO_UUID
             version = connection.version_of(FetchRequest, at_most=None if has_id else _FIRST_VERSION_WITH_TOPIC_ID - 1)
-            answer = await connection.request(request, FetchResponse, version=version)
-            raise_for(answer.error_code, what=f"fetch of {tp}")
-            for topic in answer.responses:
-                for data in topic.partitions:
-                    if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-                        raise_for(data.error_code, what=f"fetch of {tp} at offset {position}")
-                    return data
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer without {tp}")
+            while True:
+                answer = await connection.request(request, FetchResponse, version=version)
+                raise_for(answer.error_code, what=f"fetch of {tp}")
+                for topic in answer.responses:
+                    for data in topic.partitions:
+                        if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                            raise_for(data.error_code, what=f"fetch of {tp} at offset {position}")
+                        return data
+                if answer.throttle_time_ms <= 0:
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer without {tp}")
+                # Over its quota a reader is answered with nothing, and with how long to stay away.
+                await asyncio.sleep(answer.throttle_time_ms / 1000)
 
         return await client.retrying(attempt, timeout_s=options.poll_timeout_ms / 1000)
 
-    async def _out_of_range(self, client: Client, position: int) -> int:
+    async def _out_of_range(self, client: Client, position: int, *, is_late: bool) -> int:
+        """Where to go on."""
         tp, end = self._wanted.tp, self._wanted.end
         begins = (await list_offsets(client, {tp: EARLIEST}))[tp].offset
         if position < begins:
@@ -217,6 +240,14 @@ class _Fetching:
             self._put(_Skip(begins))
             return begins
         ends = (await list_offsets(client, {tp: LATEST}))[tp].offset
+        if position <= ends:
+            # It is there: whoever was asked did not know the epoch, or not yet.
+            return position
+        if not is_late:
+            # A leader that has been elected a moment ago, or one that is no leader any more.
+            await asyncio.sleep(_AGAIN_S)
+            await client.refresh([tp.topic])
+            return position
         self._lost(ends, end, f"the log ends at {ends}")
         return end
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _OVERHEAD: Final = 32
 # Batches under way at once, over all partitions: with what is being filled, all that a task holds.
 _UNDER_WAY: Final = 8
+_MOST_HELD: Final = 32 * 1024 * 1024
 
 
 class BadRow(ValueError):
@@ -64,6 +65,8 @@ class _Writer:
         # Rows without a key go to one partition until its batch is full, and then to the next.
         self._sticky: dict[str, int] = {}
         self._written = 0
+        # Bytes of what is being filled, over all partitions.
+        self._held = 0
 
     async def write(self, batches: "Iterable[pa.RecordBatch]") -> int:
         options = self._options
@@ -88,6 +91,8 @@ class _Writer:
             raise BadRow("a row has no topic, and the option topic says none either")
         key, value = _bytes(row.get("key")), _bytes(row["value"])
         headers = tuple((name, content) for name, content in row.get("headers") or ())
+        if any(name is None for name, _ in headers):
+            raise BadRow("a row has a header without a key")
         tp = TopicPartition(topic, await self._partition(topic, row.get("partition"), key))
         size = _OVERHEAD + len(key or b"") + len(value or b"")
         size += sum(_OVERHEAD + len(name) + len(content or b"") for name, content in headers)
@@ -95,9 +100,15 @@ class _Writer:
         if filling.records and filling.size + size > self._options.batch_bytes:
             self._sticky[topic] = self._sticky.get(topic, self._task) + 1
             await self._send(tp, filling.records, sending)
+            self._held -= filling.size
             filling = self._filling[tp] = _Filling()
         filling.records.append(Record(timestamp=_now_ms(), key=key, value=value, headers=headers))
         filling.size += size
+        self._held += size
+        if self._held > _MOST_HELD:
+            fullest = max(self._filling, key=lambda each: self._filling[each].size)
+            await self._send(fullest, self._filling[fullest].records, sending)
+            self._held -= self._filling.pop(fullest).size
 
     async def _partition(self, topic: str, given: int | None, key: bytes | None) -> int:
         count = self._counts.get(topic)

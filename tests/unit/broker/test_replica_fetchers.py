@@ -96,11 +96,9 @@ class ToyPeers:
 
 
 class World:
-    def __init__(self, *leaders: int, **properties: str) -> None:
+    def __init__(self, *leaders: int, partitions: tuple[TopicPartition, ...] = (TP, OTHER), **properties: str) -> None:
         loop = asyncio.get_running_loop()
-        self.logs = {
-            leader: {tp: open_log(new_disk(), tp) for tp in (TP, OTHER)} for leader in (leaders or (int(ONE),))
-        }
+        self.logs = {leader: {tp: open_log(new_disk(), tp) for tp in partitions} for leader in (leaders or (int(ONE),))}
         self.peers = ToyPeers({leader: ToyLeader(logs, 0) for leader, logs in self.logs.items()})
         self.events: list[Event] = []
         own = {"node.id": "2", "controller.quorum.voters": "2@127.0.0.1:9093"}
@@ -113,7 +111,7 @@ class World:
             wall_clock=VirtualClock(loop),
             on_event=self.events.append,
         )
-        self.followers = {tp: follower_of(open_log(new_disk(), tp), 0) for tp in (TP, OTHER)}
+        self.followers = {tp: follower_of(open_log(new_disk(), tp), 0) for tp in partitions}
 
     def assign(self, tp: TopicPartition = TP, leader: BrokerId = ONE, epoch: int = 0) -> None:
         follow(self.followers[tp], epoch, leader)
@@ -215,36 +213,46 @@ def test_each_held_fetch_is_given_up_in_its_own_time() -> None:
     on_virtual_time(story)
 
 
+def write_committed(log: Log, batches: int) -> None:
+    write(log, [(0, batches)])
+    log.update_high_watermark(log.log_end_offset)
+
+
 def named(request: Any) -> set[int]:
     return {asked.partition for topic in request.topics for asked in topic.partitions}
+
+
+MANY = tuple(TopicPartition("orders", number) for number in range(8))
 
 
 def test_partitions_far_behind_are_fetched_by_two() -> None:
     """While the answer to one is written, that to the other is on its way."""
 
     async def story() -> None:
-        world = World(replica_fetch_max_bytes="100")
-        for tp in (TP, OTHER):
-            write(world.leader_log(tp), [(0, 20)])
-        world.assign()
-        world.assign(OTHER)
+        world = World(partitions=MANY, replica_fetch_max_bytes="100")
+        for tp in MANY:
+            write_committed(world.leader_log(tp), 20)
+            world.assign(tp)
         await asyncio.sleep(0.1)
-        for tp in (TP, OTHER):
+        for tp in MANY:
             assert contents(world.log(tp)) == contents(world.leader_log(tp))
+        # Nothing was given up for it.
+        assert world.peers.dropped == []
         # Assigned again, it stays where it is.
-        world.assign(OTHER)
+        world.assign(MANY[7])
         await asyncio.sleep(0.1)
         first, second = ([named(request) for lane, request in world.peers.asked_by if lane == name] for name in LANES)
-        assert first[0] == {0, 1}
-        # Whoever is fetched by the second is not fetched by the first any more, not even once.
-        assert set.union(*first[1:]) == {0}
-        assert set.union(*second) == {1}
-        write(world.leader_log(OTHER), [(0, 1)])
+        assert first[0] == set(range(8))
+        # Half of them each, and whoever is fetched by the second is not fetched by the first any more, not even once.
+        assert set.union(*first[1:]) == {0, 1, 2, 3}
+        assert set.union(*second) == {4, 5, 6, 7}
+        write_committed(world.leader_log(MANY[7]), 1)
         await asyncio.sleep(0.1)
-        assert world.log(OTHER).log_end_offset == 21
-        world.fetchers.remove(OTHER)
+        assert world.log(MANY[7]).log_end_offset == 21
+        for tp in MANY[4:]:
+            world.fetchers.remove(tp)
         await asyncio.sleep(0.001)
-        write(world.leader_log(), [(0, 1)])
+        write_committed(world.leader_log(), 1)
         await asyncio.sleep(0.1)
         assert world.log().log_end_offset == 21
         await world.fetchers.close()
@@ -253,10 +261,26 @@ def test_partitions_far_behind_are_fetched_by_two() -> None:
     on_virtual_time(story)
 
 
+def test_who_keeps_up_with_large_batches_has_one_fetcher() -> None:
+    async def story() -> None:
+        world = World(replica_fetch_max_bytes="100")
+        world.assign()
+        world.assign(OTHER)
+        for _ in range(5):
+            await asyncio.sleep(0.1)
+            for tp in (TP, OTHER):
+                write_committed(world.leader_log(tp), 1)
+        await asyncio.sleep(0.1)
+        assert {lane for lane, _ in world.peers.asked_by} == {LANES[0]}
+        await world.fetchers.close()
+
+    on_virtual_time(story)
+
+
 def test_one_partition_far_behind_has_one_fetcher() -> None:
     async def story() -> None:
         world = World(replica_fetch_max_bytes="100")
-        write(world.leader_log(), [(0, 20)])
+        write_committed(world.leader_log(), 20)
         world.assign()
         world.assign(OTHER)
         await asyncio.sleep(0.1)
