@@ -123,6 +123,7 @@ class _Fetching:
         self._thread.join()
 
     def _put(self, item: _Answer | _Skip | _End | BaseException) -> None:
+        """Waits for room, and not for a reader that has gone: while there is none, it looks from time to time."""
         while not self._stopped.is_set():
             try:
                 self._answers.put(item, timeout=0.1)

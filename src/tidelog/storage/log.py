@@ -552,11 +552,6 @@ class Log:
             )
         self._metadata_written = True
 
-    @property
-    def _held_anything(self) -> bool:
-        """Of one that never did nothing need be durable: should it be gone after a power cut, it is made again."""
-        return self._metadata_written or self.log_end_offset > 0
-
     def close(self, now_ms: int) -> None:
         """Flushes everything, so that the next start may trust the files. The log is not used again."""
         self.directory.check()
@@ -565,9 +560,10 @@ class Log:
             active.become_inactive()
             if self.log_end_offset > self.log_start_offset:
                 self.producers.take_snapshot(self.log_end_offset)
-            if self._held_anything and (
-                self.recovery_point < self.log_end_offset or self.epochs.dirty or self._entries_dirty
-            ):
+            # Of one that never did nothing need be durable: should it be gone after a power cut, it is made again.
+            held_anything = self._metadata_written or self.log_end_offset > 0
+            unflushed = self.recovery_point < self.log_end_offset or self.epochs.dirty or self._entries_dirty
+            if held_anything and unflushed:
                 self.flush(now_ms)
             index_syncs = active.index_syncs()
             for sync in index_syncs:

@@ -1,0 +1,122 @@
+"""What the driver decides when brokers know less, or other things, than was read from them (S5, S6)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from tidelog.client.metadata import ClusterMetadata
+from tidelog.client.offsets import FoundOffset
+from tidelog.core.ids import TopicPartition
+from tidelog.spark.brokers import Brokers, EpochEnd, refuse_stale
+from tidelog.spark.history import DataLoss
+from tidelog.spark.offsets import Position
+from tidelog.spark.options import parse
+from tidelog.spark.planning import Planner
+from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+A0 = TopicPartition("a", 0)
+ID, OTHER = UUID(int=7 << 64), UUID(int=8 << 64)
+OPTIONS = parse(
+    {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "fetchOffset.retryIntervalMs": "1"}, streaming=True
+)
+
+
+class ToyBrokers:
+    """One partition, from `begins` to `ends`, with the ends of its epochs."""
+
+    def __init__(self, ends: int, epochs: dict[int, EpochEnd], *, topic_id: UUID = ID, begins: int = 0) -> None:
+        self.ends = ends
+        self.epochs = epochs
+        self.topic_id = topic_id
+        self.begins = begins
+        self.slept = 0
+
+    def partitions(self) -> dict[TopicPartition, UUID]:
+        return {A0: self.topic_id}
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.begins)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, FoundOffset]:
+        found = FoundOffset(offset=self.ends, timestamp=-1, leader_epoch=max(self.epochs, default=0))
+        return dict.fromkeys(partitions, found)
+
+    def require_epochs(self, epochs: Mapping[TopicPartition, int]) -> None: ...
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        return {tp: self.epochs.get(epoch, EpochEnd(-1, -1)) for tp, epoch in epochs.items()}
+
+    def epochs_before(
+        self, offsets: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        return {tp: newest[tp] for tp in offsets}
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += 1
+
+
+def planner(brokers: ToyBrokers, *, fail: bool = True) -> Planner:
+    return Planner(replace(OPTIONS, fail_on_data_loss=fail), cast(Brokers, brokers))
+
+
+def metadata(leader_epoch: int) -> ClusterMetadata:
+    partition = MetadataResponsePartition(partition_index=0, leader_epoch=leader_epoch)
+    return ClusterMetadata(topics={"a": MetadataResponseTopic(name="a", partitions=[partition])})
+
+
+@pytest.mark.parametrize(("leader_epoch", "stale"), [(5, True), (6, False), (7, False), (-1, False)])
+def test_a_leader_older_than_what_was_read_is_not_asked(leader_epoch: int, stale: bool) -> None:
+    if not stale:
+        refuse_stale(metadata(leader_epoch), {A0: 6})
+        return
+    with pytest.raises(ApiError) as caught:
+        refuse_stale(metadata(leader_epoch), {A0: 6})
+    assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_an_end_that_is_only_not_known_yet_stays_where_it_was() -> None:
+    """A new leader has the records, and learns in a moment that they are committed."""
+    start = {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(100, {6: EpochEnd(6, 150)})
+    assert planner(brokers).latest(start) == start
+    assert brokers.slept == OPTIONS.fetch_offset_retries
+    assert planner(brokers).stream_ranges(start, start) == []
+
+
+def test_an_end_before_what_was_read_is_told_when_the_records_are_gone() -> None:
+    start = {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(100, {6: EpochEnd(6, 100)})
+    end = planner(brokers).latest(start)
+    assert end[A0].offset == 100
+    with pytest.raises(DataLoss, match="a-0: offsets 100 to 149 were read and have been replaced"):
+        planner(brokers).stream_ranges(start, end)
+
+
+def test_an_epoch_that_nobody_knows_goes_on_at_the_end_and_not_at_the_beginning() -> None:
+    """Or the whole partition would be delivered again."""
+    start, end = {A0: Position(150, 6, ID)}, {A0: Position(180, 8, ID)}
+    ranges = planner(ToyBrokers(180, {}), fail=False).stream_ranges(start, end)
+    assert [(each.start, each.end) for each in ranges] == [(150, 180)]
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> None:
+    start, end = {A0: Position(150, 6, ID)}, {A0: Position(40, 0, OTHER)}
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=OTHER)
+    with pytest.raises(DataLoss, match="made anew"):
+        planner(brokers).stream_ranges(start, end)
+    ranges = planner(brokers, fail=False).stream_ranges(start, end)
+    assert [(each.start, each.end, each.topic_id) for each in ranges] == [(0, 40, OTHER)]
+
+
+def test_a_partition_that_came_is_read_from_its_beginning_and_one_that_went_is_told() -> None:
+    end = {A0: Position(40, 0, ID)}
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    assert [(each.start, each.end) for each in planner(brokers).stream_ranges({}, end)] == [(0, 40)]
+    with pytest.raises(DataLoss, match="a-0 is gone, it was read up to 40"):
+        planner(brokers).stream_ranges(end, {})
+    with pytest.raises(DataLoss, match="a-0 is new and begins at 9"):
+        planner(ToyBrokers(40, {0: EpochEnd(0, 40)}, begins=9)).stream_ranges({}, end)
