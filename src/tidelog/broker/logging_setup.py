@@ -2,6 +2,7 @@
 
 import logging
 import logging.handlers
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,14 @@ class OneLineFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__(LINE_FORMAT)
+        self._second = -1
+        self._date = ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        second = int(record.created)
+        if second != self._second:
+            self._second, self._date = second, time.strftime(self.default_time_format, self.converter(second))
+        return f"{self._date},{int(record.msecs):03d}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         if not record.message.isprintable():
@@ -27,6 +36,31 @@ class OneLineFormatter(logging.Formatter):
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - logging's name
         return "\n".join(f"  {line}" for line in super().formatException(ei).splitlines())  # type: ignore[arg-type]
+
+
+class BoundedFile(logging.handlers.RotatingFileHandler):
+    """The library's, which formats every line twice and asks the file system before each: there may be thousands of
+    lines at once, when a broker that held as many partitions comes or goes.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
+        super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+        self._size = path.stat().st_size
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record) + self.terminator
+            size = len(line.encode("utf-8", "backslashreplace"))
+            if self._size and self._size + size > self.maxBytes:
+                self.doRollover()
+                self._size = 0
+            self._size += size
+            if self.stream is None:
+                self.stream = self._open()
+            self.stream.write(line)
+            self.flush()
+        except Exception:  # noqa: BLE001 - as every handler of the library: what is logged must not fail by it
+            self.handleError(record)
 
 
 def configure_logging(
@@ -45,11 +79,7 @@ def configure_logging(
     handlers: list[logging.Handler] = []
     if directory is not None:
         Path(directory).mkdir(parents=True, exist_ok=True)
-        handlers.append(
-            logging.handlers.RotatingFileHandler(
-                Path(directory) / LOG_FILE, maxBytes=max_bytes, backupCount=backups, encoding="utf-8"
-            )
-        )
+        handlers.append(BoundedFile(Path(directory) / LOG_FILE, max_bytes, backups))
     if console:
         handlers.append(logging.StreamHandler())
     for handler in handlers:

@@ -112,6 +112,7 @@ class MetadataFollower:
     def on_metadata(self, image: ClusterImage, delta: MetadataDelta) -> None:
         """One committed batch, in the order of the log. A large one is applied in slices, and what follows waits."""
         self._check_not_replaced(image)
+        self._broker.replicas.announce(image)
         self._waiting.append((image, delta))
         if not self._scheduled:
             self._work()

@@ -29,12 +29,22 @@ class Event:
 
     def as_dict(self) -> dict[str, Any]:
         """`{"event": kind, …fields}` of plain JSON types."""
-        return {"event": self.kind} | {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {"event": self.kind} | {name: _plain(getattr(self, name)) for name in _field_names(type(self))}
 
     def text(self) -> str:
         """One line for a person, whatever bytes a client put into a name."""
         values = {name: shown(value) for name, value in self.as_dict().items()}
         return self.template.format_map(values)
+
+
+_FIELD_NAMES: dict[type[Event], tuple[str, ...]] = {}
+
+
+def _field_names(cls: type[Event]) -> tuple[str, ...]:
+    names = _FIELD_NAMES.get(cls)
+    if names is None:
+        names = _FIELD_NAMES[cls] = tuple(field.name for field in fields(cls))
+    return names
 
 
 E = TypeVar("E", bound=Event)

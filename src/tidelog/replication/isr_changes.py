@@ -21,8 +21,8 @@ from tidelog.wire.messages.alter_partition import (
     TopicData,
 )
 
-# A request has to fit a frame with room to spare; the others go with the next one.
-MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+# The controller decides a request in one go and hears no heartbeat meanwhile; the others go with the next one.
+MAX_PARTITIONS_PER_REQUEST: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class Outcome:
     """What an answer did to a partition."""
 
     retry: bool = False
-    high_watermark_moved: bool = False
+    # Nothing is pending any more: a follower may be proposed again, and the high watermark may have moved.
+    is_over: bool = False
 
 
 class Proposer(Protocol):
@@ -100,12 +101,12 @@ class IsrChanges:
         return request if self._in_flight else None
 
     def on_response(self, response: AlterPartitionResponse, now_s: float) -> tuple[list[Proposer], bool]:
-        """The partitions whose high watermark moved by it, and whether something has to be tried again."""
+        """The partitions that have no change under way any more, and whether something has to be tried again."""
         if response.error_code != ErrorCode.NONE:
             self.on_failure()
             return [], True
         sent, self._in_flight = self._in_flight, {}
-        moved: list[Proposer] = []
+        over: list[Proposer] = []
         again: list[IsrProposal] = []
         for topic in response.topics:
             for answer in topic.partitions:
@@ -115,10 +116,10 @@ class IsrChanges:
                 outcome = proposal.partition.on_isr_answer(proposal.pending, answer, now_s)
                 if outcome.retry:
                     again.append(proposal)
-                if outcome.high_watermark_moved:
-                    moved.append(proposal.partition)
+                if outcome.is_over:
+                    over.append(proposal.partition)
         # What was asked and not answered is not known: it is asked again.
-        return moved, self._try_again([*again, *sent.values()])
+        return over, self._try_again([*again, *sent.values()])
 
     def on_failure(self) -> None:
         """No answer, or one about the whole request: nothing is known of any proposal in it."""

@@ -5,7 +5,7 @@ from tidelog.core.ids import BrokerId, PartitionEpoch, TopicIdPartition, TopicPa
 from tidelog.metadata.image import LeaderRecoveryState
 from tidelog.replication import leading
 from tidelog.replication.context import ReplicationContext
-from tidelog.replication.isr import Committed, Isr, Pending, Verdict, verdict
+from tidelog.replication.isr import Committed, Isr, Pending, PendingExpand, Verdict, verdict
 from tidelog.replication.isr_changes import IsrProposal, Outcome, Proposer
 from tidelog.replication.roles import Leader
 from tidelog.storage.log import Log
@@ -52,6 +52,13 @@ class IsrControl:
             )
         )
 
+    def propose_newcomer(self, leader: Leader, pending: PendingExpand | None, now_s: float) -> None:
+        """Offers to let a follower join, unless the controller has just refused it."""
+        context = self._context
+        if pending is None or context.refusals.hold_back(pending.newcomer, context.newest_brokers, now_s):
+            return
+        self.propose(leader, pending)
+
     def on_answer(self, leader: Leader, pending: Pending, answer: ResponsePartitionData, now_s: float) -> Outcome:
         """The controller's word on a proposal; a stale one, overtaken by newer metadata, changes nothing."""
         if leader.isr_state is not pending:
@@ -67,10 +74,14 @@ class IsrControl:
                     # Whoever leaves may stay eligible by a minimum that was raised before, and that this broker has not
                     # replayed yet: it is counted until the metadata itself says that it left.
                     return Outcome()
+                if isinstance(pending, PendingExpand):
+                    self._context.refusals.forget(pending.newcomer)
                 self.commit(leader, Committed(isr=isr, recovering=recovering), answer.partition_epoch)
             case Verdict.TAKE_BACK:
                 self._refused(leader, pending, answer.error_code, "the committed one holds")
                 leader.isr_state = pending.committed
+                if isinstance(pending, PendingExpand) and answer.error_code == ErrorCode.INELIGIBLE_REPLICA:
+                    self._context.refusals.note(pending.newcomer, self._context.newest_brokers, now_s)
             case Verdict.LEAVE_PENDING:
                 self._refused(
                     leader, pending, answer.error_code, "it may have been committed before, newer metadata will tell"
@@ -78,8 +89,8 @@ class IsrControl:
                 return Outcome()
             case Verdict.RETRY:
                 return Outcome(retry=True)
-        moved = leading.advance_high_watermark(leader, self._log, self._context, now_s)
-        return Outcome(high_watermark_moved=moved)
+        leading.advance_high_watermark(leader, self._log, self._context, now_s)
+        return Outcome(is_over=True)
 
     def commit(self, leader: Leader, committed: Committed, partition_epoch: int) -> None:
         """What the controller has: from its answer or from newer metadata, and either may come first."""

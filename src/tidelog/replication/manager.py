@@ -63,7 +63,8 @@ class ReplicaManager:
         # Told of every partition whose leadership came or went, or that is gone.
         self.on_leadership: PartitionListener = lambda partition: None
         self.on_removed: PartitionListener = lambda partition: None
-        # Told of every partition where who waits should look again: the high watermark moved, or a follower is gone.
+        # Told of every partition where who waits should look again: the high watermark moved, a follower is gone, or a
+        # change of the ISR is over.
         self.on_progress: PartitionListener = lambda partition: None
         # Told when dynamic broker configs changed what is in force, and of stored values that cannot be used.
         self.on_config: Callable[[NodeConfig], None] = lambda config: None
@@ -81,6 +82,10 @@ class ReplicaManager:
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} is not on this broker")
         return found
+
+    def announce(self, image: ClusterImage) -> None:
+        """What is committed and will be applied, perhaps after much else: who leaves is not proposed meanwhile."""
+        self.context.announced = image.brokers
 
     def apply(self, delta: MetadataDelta, now_ms: int, now_s: float) -> None:
         """Follows the metadata. A topic made again under an old name is first removed with its log."""
@@ -129,7 +134,7 @@ class ReplicaManager:
                 self.on_warning(f"{partition.topic_partition} is offline: {role.reason}")
         if change.leadership:
             self.on_leadership(partition)
-        elif change.high_watermark_moved:
+        elif change.high_watermark_moved or change.isr_decided:
             self.on_progress(partition)
 
     def _look_again(self, brokers: Mapping[int, BrokerDelta], now_s: float) -> None:
@@ -154,8 +159,8 @@ class ReplicaManager:
 
     def on_isr_response(self, response: AlterPartitionResponse, now_s: float) -> bool:
         """Whether something of it has to be tried again, after a pause."""
-        moved, again = self.context.changes.on_response(response, now_s)
-        for partition in moved:
+        over, again = self.context.changes.on_response(response, now_s)
+        for partition in over:
             assert isinstance(partition, Partition)
             self.on_progress(partition)
         return again

@@ -121,10 +121,11 @@ class Partition:
 
     def _lead_on(self, leader: Leader, registration: PartitionRegistration, now_s: float) -> RoleChange:
         """Newer metadata of the same epoch: whatever was pending is decided, this way or another (I5)."""
+        was_pending = not isinstance(leader.isr_state, Committed)
         leading.take_assignment(leader, registration, self.local_id)
         self._isr.commit(leader, leading.committed_of(registration), registration.partition_epoch)
         self._isr.propose(leader, leading.recovery(leader))
-        return RoleChange(high_watermark_moved=self.advance_high_watermark(now_s))
+        return RoleChange(high_watermark_moved=self.advance_high_watermark(now_s), isr_decided=was_pending)
 
     def go_offline(self, reason: str) -> None:
         self.role = Offline(reason=reason)
@@ -240,7 +241,7 @@ class Partition:
             return False
         log_start_moved = log_start_offset != state.log_start_offset
         state.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, broker_epoch, now_s)
-        self._isr.propose(leader, leading.expansion(leader, replica, self.log, self._context))
+        self._isr.propose_newcomer(leader, leading.expansion(leader, replica, self.log, self._context), now_s)
         moved = leading.advance_high_watermark(leader, self.log, self._context, now_s)
         return moved or log_start_moved
 

@@ -58,6 +58,8 @@ class RoleChange:
     # Follows another leader, in another epoch, or nobody any more.
     following: bool = False
     high_watermark_moved: bool = False
+    # What was asked of the ISR is decided: the next change may be asked for.
+    isr_decided: bool = False
 
 
 UNCHANGED = RoleChange()

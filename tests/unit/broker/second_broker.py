@@ -38,6 +38,7 @@ def with_second_broker(broker: Broker, *, leader: int, isr: tuple[int, ...], epo
         topics_by_name=image.topics_by_name.updated({"orders": topic}),
         topics_by_id=image.topics_by_id.updated({topic.topic_id: topic}),
     )
+    broker.replicas.announce(broker.image)
     broker.replicas.context.brokers = broker.image.brokers
     partition = broker.replicas.partition(ORDERS)
     if partition.apply(registration, broker.loop.time()).leadership:

@@ -18,6 +18,7 @@ from tests.unit.broker.virtual_node import (
 from tidelog.replication.fetch_session import SHORTEST_WALK_S
 from tidelog.storage.memory import MemoryDisk
 from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.alter_partition import AlterPartitionResponse, ResponsePartitionData, ResponseTopicData
 from tidelog.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -26,6 +27,16 @@ from tidelog.wire.messages.delete_records import (
 from tidelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 V = 17
+
+
+class SilentController:
+    """Takes what it is sent and does not answer."""
+
+    async def send(self, request: Any, *, timeout_ms: int = 0) -> Any:
+        await asyncio.Event().wait()
+
+    async def send_once(self, request: Any, *, lane: str, timeout_s: float) -> Any:
+        await asyncio.Event().wait()
 
 
 def only(response: Any) -> Any:
@@ -250,6 +261,41 @@ def test_what_lets_a_follower_join_while_its_fetch_waits_is_not_forgotten() -> N
             request.topics = []
             await follower.call(request, V)
             assert partition.is_isr_pending()
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("F7", "I3")
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "by newer metadata"])
+def test_a_change_of_the_isr_that_is_over_lets_the_next_fetch_propose(answered: bool) -> None:
+    """While it is under way it is not looked at; when it is over it has to be, without waiting for a walk."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with running_node(MemoryDisk()) as broker:
+            client, follower = await VirtualClient.connect(), await VirtualClient.connect()
+            await client.create_topic("orders")
+            real, broker.controller = broker.controller, SilentController()
+            registration = with_second_broker(broker, leader=1, isr=(1,), epoch=7)
+            first = await follower.call(follower_fetch(broker, 0, 7, session=(0, 0)), V)
+            partition = broker.replicas.partition(ORDERS)
+            assert partition.is_isr_pending()
+            await follower.call(follower_fetch(broker, 0, 7, session=(first.session_id, 1)), V)
+            if answered:
+                data = ResponsePartitionData(error_code=ErrorCode.OPERATION_NOT_ATTEMPTED)
+                topic = ResponseTopicData(topic_id=partition.topic_id, partitions=[data])
+                broker.replicas.on_isr_response(AlterPartitionResponse(topics=[topic]), loop.time())
+            else:
+                newer = registration._replace(partition_epoch=registration.partition_epoch + 1)
+                broker.replicas._take_role(partition, newer, loop.time())
+            assert not partition.is_isr_pending()
+            await asyncio.sleep(0)
+            assert loop.time() < SHORTEST_WALK_S
+            again = follower_fetch(broker, 0, 7, session=(first.session_id, 2))
+            again.topics = []
+            await follower.call(again, V)
+            assert partition.is_isr_pending()
+            broker.controller = real
 
     on_virtual_time(story)
 

@@ -69,7 +69,14 @@ def recovering(**changes: Any) -> PartitionRegistration:
 class Led:
     """The partition, its context, and a short way to do what followers, the controller and the metadata do."""
 
-    def __init__(self, config: TopicConfig | None = None, *, disk: MemoryDisk | None = None, **changes: Any) -> None:
+    def __init__(
+        self,
+        config: TopicConfig | None = None,
+        *,
+        disk: MemoryDisk | None = None,
+        context: ReplicationContext | None = None,
+        **changes: Any,
+    ) -> None:
         if disk is None:
             disk = MemoryDisk()
             disk.make_dirs("/data")
@@ -77,7 +84,7 @@ class Led:
             disk, f"/data/{TP}", TP, config or TopicConfig(), topic_id=TOPIC_ID, clean_shutdown=False, now_ms=NOW
         )
         self.events: list[Event] = []
-        self.context = ReplicationContext(brokers=brokers(1, 2, 3), lag_s=LAG_S, on_event=self.events.append)
+        self.context = context or ReplicationContext(brokers=brokers(1, 2, 3), lag_s=LAG_S, on_event=self.events.append)
         self.partition = Partition(TP, TOPIC_ID, LOCAL, log, self.context)
         self.now_s = 1000.0
         self.partition.apply(registration(**changes), self.now_s)

@@ -96,7 +96,7 @@ def test_an_error_of_the_whole_request_asks_again() -> None:
 @pytest.mark.rule("I5")
 def test_each_partition_hears_its_own_answer_and_only_what_must_is_asked_again() -> None:
     changes = IsrChanges()
-    done, again, forgotten = Toy(outcome=Outcome(high_watermark_moved=True)), Toy(outcome=Outcome(retry=True)), Toy()
+    done, again, forgotten = Toy(outcome=Outcome(is_over=True)), Toy(outcome=Outcome(retry=True)), Toy()
     for number, toy in enumerate((done, again, forgotten)):
         propose(changes, toy, partition=number)
     changes.next_request(1, 11)

@@ -20,6 +20,7 @@ from tidelog.replication.isr import (
     verdict,
 )
 from tidelog.replication.partition import Partition
+from tidelog.replication.refusals import PROBE_S
 from tidelog.wire.errors import ApiError, ErrorCode
 
 ISR = frozenset({BrokerId(1), BrokerId(2)})
@@ -183,6 +184,47 @@ def test_a_replica_joins_only_on_an_acceptable_broker(change: dict[str, Any], fe
     if "epoch" not in change:
         led.fetch(3, 3)
     assert led.request() is None
+
+
+@pytest.mark.rule("I3")
+def test_a_replica_that_is_known_to_leave_is_not_proposed_though_that_waits_to_be_applied() -> None:
+    led = Led(isr=(1, 2))
+    led.context.announced = {**led.context.brokers, 3: broker(3, in_controlled_shutdown=True)}
+    led.fetch(3)
+    assert led.request() is None
+    led.context.announced = led.context.brokers
+    led.fetch(3)
+    assert set(members(led.proposed())) == {1, 2, 3}
+
+
+@pytest.mark.rule("I3", "I5")
+def test_whom_the_controller_refused_is_proposed_again_when_the_metadata_tells_of_brokers() -> None:
+    led = Led(isr=(1, 2))
+    led.fetch(3)
+    led.proposed()
+    led.answer(ErrorCode.INELIGIBLE_REPLICA)
+    led.fetch(3)
+    assert led.request() is None
+    led.context.brokers = brokers(1, 2, 3)
+    led.fetch(3)
+    assert set(members(led.proposed())) == {1, 2, 3}
+
+
+@pytest.mark.rule("I3", "I5")
+def test_whom_the_controller_refused_is_tried_once_in_a_while_and_again_by_all_when_it_is_taken() -> None:
+    """The metadata may have told of it before the answer came, and will not again."""
+    led = Led(isr=(1, 2))
+    other = Led(isr=(1, 2), context=led.context)
+    led.fetch(3)
+    led.proposed()
+    led.answer(ErrorCode.INELIGIBLE_REPLICA)
+    led.now_s = other.now_s = led.now_s + PROBE_S
+    led.fetch(3)
+    other.fetch(3)
+    assert not other.partition.is_isr_pending()
+    led.accept()
+    other.fetch(3)
+    assert other.partition.is_isr_pending()
 
 
 @pytest.mark.rule("I3")

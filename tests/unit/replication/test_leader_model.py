@@ -15,6 +15,7 @@ from tests.unit.replication.leader_kit import LAG_S, Led, broker, registration
 
 from tidelog.core.config.topic import TopicConfig
 from tidelog.metadata.image import BrokerRegistration
+from tidelog.replication.refusals import PROBE_S
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -210,6 +211,7 @@ class World:
         for number in self.replicas:
             self.is_unfenced(number)
         for _ in range(12):
+            self.led.now_s += PROBE_S
             self.metadata_arrives()
             for number, each in self.replicas.items():
                 each.leader_epoch = self.led.partition.leader_epoch

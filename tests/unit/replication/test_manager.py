@@ -262,7 +262,10 @@ def test_the_timer_looks_at_every_partition_and_tells_who_waits() -> None:
     host.see(led(isr=(1,)))
     host.write()
     host.fetch(2, 1)
+    # What was asked for is decided, so whoever waits looks again: the follower may be proposed by its next fetch.
     host.see(led(isr=(1,), partition_epoch=1))
+    assert host.progress == [ORDERS]
+    host.progress.clear()
     host.write()
     host.now_s = 31.0
     host.replicas.check_isr(host.now_s)

@@ -224,16 +224,16 @@ class DelayedFetch:
     def _is_settled(self, entry: Found) -> bool:
         """Of what has no news: at the log's end, so that whatever comes will stir it.
 
-        Not if records are held back by a limit or the throttle, or while a change of the ISR is under way: when that is
-        over, the next fetch may propose this follower (I3). One that may not join now is stirred with its broker, and
-        if that is found by a fetch that waits, it is left to the next one: only a new fetch proposes anybody.
+        Not if records are held back by a limit or the throttle. While a change of the ISR is under way there is nothing
+        to do: when it is over the partition is stirred, and the next fetch may propose this follower (I3). One that may
+        not join now is stirred with its broker, and if that is found by a fetch that waits, it is left to the next one:
+        only a new fetch proposes anybody.
         """
         partition = entry.partition
         return (
             partition is not None
             and entry.wanted.ask.fetch_offset >= partition.log.log_end_offset
-            and not partition.is_isr_pending()
-            and (self._is_first_look or partition.has_in_sync(self._replica_id))
+            and (self._is_first_look or partition.is_isr_pending() or partition.has_in_sync(self._replica_id))
         )
 
     # --- answering ---
