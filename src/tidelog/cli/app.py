@@ -8,12 +8,14 @@ import typer
 
 from tidelog import __version__
 from tidelog.cli import (
+    audit,
     chaos,
     configs,
     consume,
     demo,
     dump,
     elect,
+    export,
     groups,
     local,
     offsets,
@@ -54,7 +56,22 @@ def options(
     """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
 
 
-for module in (local, server, produce, consume, offsets, replicas, elect, reassign, dump, verify, sim, demo):
+for module in (
+    local,
+    server,
+    produce,
+    consume,
+    offsets,
+    replicas,
+    elect,
+    reassign,
+    dump,
+    verify,
+    sim,
+    audit,
+    export,
+    demo,
+):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")

@@ -132,6 +132,13 @@ class Partition:
 
     def require_leader(self, current_leader_epoch: int = -1) -> Leader:
         """The leader's role, or the refusal: wrong broker, or fenced by epoch (F5)."""
+        role = self.require_replica(current_leader_epoch)
+        if not isinstance(role, Leader):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is led by {role.leader}")
+        return role
+
+    def require_replica(self, current_leader_epoch: int = -1) -> Leader | Follower:
+        """The role of a replica that can be read, or the refusal."""
         role = self.role
         if isinstance(role, Offline):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {role.reason}")
@@ -141,8 +148,6 @@ class Partition:
                 ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
                 f"{self.topic_partition} is in leader epoch {role.epoch}, the request says {current_leader_epoch}",
             )
-        if not isinstance(role, Leader):
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is led by {role.leader}")
         return role
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -308,9 +313,16 @@ class Partition:
         current_leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
         min_one: bool = True,
+        any_replica: bool = False,
     ) -> Read:
-        """Finds what a consumer may see from `fetch_offset` on: below HW, or below LSO if it reads committed (F1)."""
-        self.require_leader(current_leader_epoch)
+        """Finds what a consumer may see from `fetch_offset` on: below HW, or below LSO if it reads committed (F1).
+
+        Only a leader tells, unless `any_replica` says that a follower's word, up to the HW it knows, will do.
+        """
+        if any_replica:
+            self.require_replica(current_leader_epoch)
+        else:
+            self.require_leader(current_leader_epoch)
         if last_fetched_epoch >= 0:
             diverging = reading.diverging(self.log, last_fetched_epoch, fetch_offset)
             if diverging is not None:

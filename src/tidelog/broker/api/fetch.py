@@ -25,6 +25,8 @@ from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 TOPIC_IDS_SINCE: Final = 13
 # The smallest budget that still lets a partition's first batch be looked for.
 NO_BYTES_LEFT: Final = 0
+# Kafka's "debugging" reader sees what a consumer does, on any replica: audits compare them with it.
+DEBUGGING_REPLICA: Final = -2
 # In `high_watermark` of a request: its sender does not say what it knows (KIP-1166).
 NOT_TOLD: Final = 2**63 - 1
 
@@ -179,6 +181,7 @@ class DelayedFetch:
                     current_leader_epoch=ask.current_leader_epoch,
                     last_fetched_epoch=ask.last_fetched_epoch,
                     min_one=min_one,
+                    any_replica=self._replica_id == DEBUGGING_REPLICA,
                 )
         except ApiError as error:
             return Found(item, partition, None, error)

@@ -20,6 +20,7 @@ from tidelog.wire.messages.list_offsets import (
 
 DEBUGGING_REPLICA = -2
 LATEST = -1
+EARLIEST = -2
 # Newest timestamp (KIP-734), earliest local and tiered (KIP-405, KIP-1005), waiting for upload (KIP-1023).
 SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 OFFSET_NOT_AVAILABLE_SINCE = 5
@@ -72,7 +73,10 @@ def _answer(
             # A tool that looks at one replica, leader or not: its own end.
             answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.leader_epoch
             return answer
-        partition.require_leader(item.current_leader_epoch)
+        if request.replica_id == DEBUGGING_REPLICA and item.timestamp == EARLIEST:
+            partition.require_replica(item.current_leader_epoch)
+        else:
+            partition.require_leader(item.current_leader_epoch)
         if request.replica_id >= 0 and item.timestamp == LATEST:
             # A follower that lost its way asks for the log's end, of which the high watermark tells nothing (F6).
             answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.leader_epoch

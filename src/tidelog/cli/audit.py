@@ -1,0 +1,119 @@
+"""`audit`: every batch of every replica checked, and replicas compared, on Spark."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.jobs import Html, Master, on_spark, write_page
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidelog.jobs.audit.compare import Audit
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog audit --data tidelog-data",
+            "tidelog audit --data node-1/data node-2/data node-3/data --html audit.html",
+            "tidelog audit --bootstrap localhost:9092 --topic orders --json",
+        )
+    )(audit)
+
+
+def audit(
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", metavar="DIR...", help="A cluster's directory, or log directories of its nodes."),
+    ] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", show_default=False)] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap", metavar="HOST:PORT[,…]", help=f"Over the wire instead. [default: {DEFAULT_BOOTSTRAP}]"
+        ),
+    ] = None,
+    topic: Annotated[list[str] | None, typer.Option("--topic", help="Only this one; may be repeated.")] = None,
+    records: Annotated[
+        bool, typer.Option("--records/--no-records", help="Whether records are read too, or batches only.")
+    ] = True,
+    master: Master = None,
+    html: Html = None,
+    as_json: Json = False,
+) -> None:
+    """Check every batch of every replica and compare replicas below the high watermark.
+
+    CRCs, offsets, epochs, records and indexes are checked on disks, of a cluster that runs or not; over the wire
+    followers are asked as leaders are. Ends with status 1 when replicas differ or something is damaged: the first
+    difference of each partition is named.
+    """
+    import os
+
+    directories = [*(data or ()), *(more or ())]
+    if more and not data:
+        raise bad_usage("directories go behind --data")
+    if directories and bootstrap is not None:
+        raise bad_usage("--data or --bootstrap, not both")
+    brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    # Before Spark has started: that takes seconds.
+    _check(directories)
+
+    def work(spark: "SparkSession") -> "Audit":
+        from tidelog.jobs.audit.job import audit_cluster, audit_directories
+
+        if directories:
+            return audit_directories(spark, directories, topics=topic or (), reads_records=records)
+        return audit_cluster(spark, brokers, topics=topic or (), reads_records=records)
+
+    found = on_spark("tidelog audit", master, work)
+    if html is not None:
+        from tidelog.jobs.audit.report import page_of
+
+        write_page(html, page_of(found))
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        _print(found)
+    bad = sum(not each.is_clean for each in found.partitions)
+    if bad:
+        raise CommandFailed(f"{bad} of {len(found.partitions)} partitions differ or are damaged")
+
+
+def _check(directories: list[Path]) -> None:
+    from tidelog.jobs.audit.layout import NoLogs, log_directories
+
+    try:
+        log_directories(directories)
+    except NoLogs as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _print(found: "Audit") -> None:
+    from tidelog.jobs.audit.report import offsets, verdict, where
+
+    print_table(
+        ["PARTITION", "NODES", "FROM", "TO", "BATCHES", "RECORDS", "BYTES", "VERDICT"],
+        [
+            [
+                f"{each.topic}-{each.partition}",
+                ",".join(str(node) for node in each.nodes),
+                each.start,
+                each.end,
+                each.batches,
+                each.records,
+                each.bytes,
+                verdict(each),
+            ]
+            for each in found.partitions
+        ],
+    )
+    for each in found.partitions:
+        if each.first is not None:
+            first = each.first
+            print(f"\n{each.topic}-{each.partition} offsets {offsets(first)}: {first.what}\n  {where(first)}")
+    for line in found.notes:
+        note(f"note: {line}")

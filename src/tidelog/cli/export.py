@@ -1,0 +1,81 @@
+"""`export`: a topic as Parquet, on Spark."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.jobs import Master, on_spark
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, print_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidelog.jobs.export.job import Exported
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog export orders exports/orders",
+            "tidelog export customers exports/customers --latest --text",
+        )
+    )(export)
+
+
+def export(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR")],
+    latest: Annotated[
+        bool, typer.Option("--latest", help="The latest value of every key, in DIR/current; tombstones delete.")
+    ] = False,
+    text: Annotated[bool, typer.Option("--text", help="Keys and values as text, not as bytes.")] = False,
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Go on if records were lost before they were exported.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = None,
+    as_json: Json = False,
+) -> None:
+    """Write what is new in a topic to Parquet files, by day of the records' timestamps.
+
+    DIR remembers how far the topic was read, with leader epochs: run again, only new records are written, and each of
+    them once, however a run ended. DIR must be one that the executors see too.
+    """
+
+    def work(spark: "SparkSession") -> "Exported":
+        from tidelog.jobs.export.folder import BadFolder, Mode
+        from tidelog.jobs.export.job import export as run
+
+        try:
+            return run(
+                spark,
+                bootstrap,
+                topic,
+                directory,
+                mode=Mode.LATEST if latest else Mode.DAYS,
+                text=text,
+                fail_on_data_loss=not allow_data_loss,
+            )
+        except BadFolder as error:
+            raise CommandFailed(str(error)) from error
+
+    done = on_spark("tidelog export", master, work)
+    if as_json:
+        print_json(
+            {
+                "topic": topic,
+                "directory": str(directory),
+                "records": done.records,
+                "rows": done.rows,
+                "swept_files": done.swept,
+                "offsets": done.offsets,
+            }
+        )
+        return
+    swept = f", {done.swept} files of a run that was killed removed" if done.swept else ""
+    if latest:
+        print(f"{done.records} new records, {done.rows or 0} keys in {directory / 'current'}{swept}")
+    else:
+        print(f"{done.records} new records in {directory}{swept}")

@@ -1,0 +1,225 @@
+"""What to compare, and what a difference is: pure, so that every case has a test without Spark."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from tidelog.core.ids import TopicPartition
+from tidelog.jobs.audit.rows import COMPARED, AuditRow
+
+_NAMES: Final = {
+    "last_offset": "last offset",
+    "leader_epoch": "leader epoch",
+    "crc": "CRC",
+    "size": "size",
+    "records": "number of records",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaBounds:
+    """Of one replica: its batches from the partition's `start` on below `until` have to be those of the others."""
+
+    node: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One partition."""
+
+    tp: TopicPartition
+    start: int
+    replicas: Sequence[ReplicaBounds]
+
+    @property
+    def end(self) -> int:
+        """Where fewer than two replicas are left to compare."""
+        ends = sorted((each.until for each in self.replicas), reverse=True)
+        return max(self.start, ends[1]) if len(ends) > 1 else self.start
+
+    def nodes_at(self, offset: int) -> list[int]:
+        return [each.node for each in self.replicas if each.until > offset]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a disk, or a broker, tells of a replica."""
+
+    node: int
+    log_start: int
+    high_watermark: int
+    clean_until: int | None = None
+    # None if nobody knows.
+    in_sync: bool | None = None
+
+
+def comparison_of(tp: TopicPartition, replicas: Iterable[Facts]) -> Comparison:
+    """A replica in sync has everything below the highest high watermark; another one may have what was never
+    committed, or be behind, above its own. What was compacted differs lawfully, and so do the beginnings of logs.
+    """
+    known = list(replicas)
+    committed = max((each.high_watermark for each in known), default=0)
+    start = max((max(each.log_start, each.clean_until or 0) for each in known), default=0)
+    bounds = [
+        ReplicaBounds(node=each.node, until=committed if each.in_sync else each.high_watermark)
+        for each in sorted(known, key=lambda each: each.node)
+    ]
+    return Comparison(tp=tp, start=start, replicas=bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Something wrong: where, and what. The node that stands against the others, if it can be told."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    nodes: Sequence[int]
+    place: str
+    position: int
+    what: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"nodes": list(self.nodes)}
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionResult:
+    """What was found out about a partition."""
+
+    topic: str
+    partition: int
+    nodes: Sequence[int]
+    start: int
+    end: int
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    differing: int = 0
+    damaged: int = 0
+    first: Difference | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        return self.first is None
+
+    def as_dict(self) -> dict[str, Any]:
+        shown = asdict(self)
+        shown["nodes"] = list(self.nodes)
+        shown["first"] = None if self.first is None else self.first.as_dict()
+        return shown
+
+
+@dataclass(slots=True, kw_only=True)
+class Audit:
+    """The whole report."""
+
+    of: str
+    partitions: list[PartitionResult] = field(default_factory=list)
+    # Each batch that is damaged by itself, as far as they are listed.
+    damage: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return all(each.is_clean for each in self.partitions)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "of": self.of,
+            "clean": self.is_clean,
+            "partitions": [each.as_dict() for each in self.partitions],
+            "damage": [each.as_dict() for each in self.damage],
+            "notes": self.notes,
+        }
+
+
+def explain(comparison: Comparison, base_offset: int, rows: Sequence[AuditRow]) -> Difference:
+    """In words how the replicas differ at a batch. `rows` are the batches that hold `base_offset`."""
+    by_node: dict[int, AuditRow] = {}
+    for row in rows:
+        # Of two that claim the offset the one that begins there: the other one is told as out of order.
+        known = by_node.get(row.node)
+        if known is not None and known.base_offset == row.base_offset == base_offset:
+            return replace(damage_of(row), what=f"node {row.node} has offset {base_offset} twice")
+        if known is None or row.base_offset == base_offset:
+            by_node[row.node] = row
+    nodes = comparison.nodes_at(base_offset)
+    kinds = {node: _signature(by_node.get(node), base_offset) for node in nodes}
+    usual, _ = max(Counter(kinds.values()).items(), key=lambda item: (item[1], item[0] is not None))
+    agreeing = [node for node in nodes if kinds[node] == usual]
+    others = [node for node in nodes if kinds[node] != usual]
+    if len(agreeing) <= len(others):
+        # No majority: the row with which it begins is as good as another.
+        usual = kinds[agreeing[0]]
+    odd = others[0]
+    its, reference = by_node.get(odd), by_node.get(agreeing[0])
+    shown = its or reference
+    assert shown is not None
+    return Difference(
+        topic=comparison.tp.topic,
+        partition=comparison.tp.partition,
+        first_offset=base_offset,
+        last_offset=max(each.last_offset for each in (its, reference) if each is not None),
+        nodes=others,
+        place=shown.place,
+        position=shown.position,
+        what=_words(odd, its, agreeing, reference, majority=len(agreeing) > len(others)),
+    )
+
+
+def _signature(row: AuditRow | None, base_offset: int) -> tuple[int, ...] | None:
+    if row is None:
+        return None
+    return (row.base_offset - base_offset, *(getattr(row, name) for name in COMPARED))
+
+
+def _words(
+    odd: int, row: AuditRow | None, agreeing: Sequence[int], reference: AuditRow | None, *, majority: bool
+) -> str:
+    against = _nodes(agreeing)
+    if row is None:
+        assert reference is not None
+        return f"node {odd} does not have offsets {reference.base_offset} to {reference.last_offset}, {against} do"
+    if reference is None:
+        return f"node {odd} has offsets {row.base_offset} to {row.last_offset}, {against} do not"
+    differing = [
+        f"{_NAMES[name]} {_value(name, row)} instead of {_value(name, reference)}"
+        for name in COMPARED
+        if getattr(row, name) != getattr(reference, name)
+    ]
+    if row.base_offset != reference.base_offset:
+        differing.insert(0, f"first offset {row.base_offset} instead of {reference.base_offset}")
+    words = f"node {odd} has another batch than {against}: {', '.join(differing)}"
+    return words if majority else f"{words} (nobody can tell who is right)"
+
+
+def _value(name: str, row: AuditRow) -> str:
+    value = getattr(row, name)
+    return f"{value:#010x}" if name == "crc" else str(value)
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {' and '.join(str(node) for node in nodes)}"
+
+
+def first_of(found: Iterable[Difference]) -> Difference | None:
+    """Damage goes before a difference at the same offset: it says who is wrong."""
+    return min(found, key=lambda each: each.first_offset, default=None)
+
+
+def damage_of(row: AuditRow | Mapping[str, Any]) -> Difference:
+    told = row if isinstance(row, AuditRow) else AuditRow(**row)
+    return Difference(
+        topic=told.topic,
+        partition=told.partition,
+        first_offset=told.base_offset,
+        last_offset=told.last_offset,
+        nodes=[told.node],
+        place=told.place,
+        position=told.position,
+        what=told.what,
+    )

@@ -1,0 +1,182 @@
+"""What an export keeps in its directory, and what a run that was killed has left there. Names with an underscore are
+passed over by whoever reads the directory as Parquet.
+
+_tidelog.json     whose directory this is: the topic, and what is made of it
+_tidelog.lock     held while an export runs
+_checkpoint/      how far the topic was read, with leader epochs: Spark's checkpoint of the query
+_spark_metadata/  by day: the files that count (Spark's commit log)
+_manifest.json    latest: the table that counts
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+IDENTITY: Final = "_tidelog.json"
+LOCK: Final = "_tidelog.lock"
+CHECKPOINT: Final = "_checkpoint"
+COMMIT_LOG: Final = "_spark_metadata"
+MANIFEST: Final = "_manifest.json"
+_TABLE: Final = "table-"
+_COMPACTED: Final = ".compact"
+
+
+class Mode(StrEnum):
+    """What is made of a topic."""
+
+    DAYS = "days"
+    LATEST = "latest"
+
+
+class BadFolder(Exception):
+    """The directory is not what this export may write to; one line for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What the first export into a directory decides for all."""
+
+    topic: str
+    mode: str
+    text: bool
+
+
+class ExportFolder:
+    """Of one export."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / CHECKPOINT
+
+    @contextmanager
+    def held(self, identity: Identity) -> Iterator[None]:
+        """While nobody else exports into it. Made if it is not there."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / LOCK).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadFolder(f"another export into {self.path} is running") from None
+            self._claim(identity)
+            yield
+
+    def _claim(self, identity: Identity) -> None:
+        path = self.path / IDENTITY
+        if not path.exists():
+            strange = [each.name for each in self.path.iterdir() if each.name != LOCK]
+            if strange:
+                raise BadFolder(
+                    f"{self.path} is not empty and was not made by an export: {sorted(strange)[0]} is in it"
+                )
+            write_atomic(path, asdict(identity))
+            return
+        known = _read(path)
+        if known != asdict(identity):
+            said = ", ".join(f"{name} {value!r}" for name, value in known.items())
+            raise BadFolder(f"{self.path} holds an export of another kind: {said}")
+
+    # --- by day ---
+
+    def sweep(self) -> int:
+        """Removes the files of runs that did not come to their end; how many. Readers of the commit log never saw them,
+        others did.
+        """
+        counted = committed_files(self.path / COMMIT_LOG)
+        removed = 0
+        for file in self.path.glob("*=*/*.parquet"):
+            if str(file) not in counted:
+                file.unlink()
+                removed += 1
+        return removed
+
+    # --- latest ---
+
+    def manifest(self) -> dict[str, Any] | None:
+        path = self.path / MANIFEST
+        return _read(path) if path.exists() else None
+
+    def current(self) -> Path | None:
+        """The table that counts."""
+        manifest = self.manifest()
+        return None if manifest is None else self.path / manifest["table"]
+
+    def next_table(self, batch: int) -> Path:
+        """Where a micro-batch writes its table; what an earlier try has left there goes."""
+        path = self.path / f"{_TABLE}{batch:06d}"
+        if path.exists():
+            shutil.rmtree(path)
+        return path
+
+    def publish(self, table: Path, batch: int, rows: int) -> None:
+        """From here on `table` counts. The one before it stays, for those who read it now."""
+        before = self.manifest()
+        kept = {table.name} | ({before["table"]} if before is not None else set())
+        write_atomic(self.path / MANIFEST, {"table": table.name, "batch": batch, "rows": rows})
+        link, temporary = self.path / "current", self.path / ".current"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(table.name)
+        temporary.replace(link)
+        for each in self.path.glob(f"{_TABLE}*"):
+            if each.name not in kept:
+                shutil.rmtree(each)
+
+
+def committed_files(log: Path) -> set[str]:
+    """The files that Spark's commit log names. Every tenth entry of it holds all before it."""
+    if not log.is_dir():
+        return set()
+    entries = {path.name: path for path in log.iterdir() if path.name.removesuffix(_COMPACTED).isdecimal()}
+    compacted = [int(name.removesuffix(_COMPACTED)) for name in entries if name.endswith(_COMPACTED)]
+    newest = max(compacted, default=-1)
+    counted: set[str] = set()
+    for name, path in entries.items():
+        number = int(name.removesuffix(_COMPACTED))
+        if number < newest or (number == newest and not name.endswith(_COMPACTED)):
+            continue
+        # The first line is the version.
+        for line in path.read_text("utf-8").splitlines()[1:]:
+            told = json.loads(line)
+            if told.get("action", "add") == "add":
+                counted.add(_local(told["path"]))
+    return counted
+
+
+def _local(path: str) -> str:
+    parts = urlsplit(path)
+    return unquote(parts.path) if parts.scheme == "file" else path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (ValueError, OSError) as error:
+        raise BadFolder(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise BadFolder(f"{path} is not what an export writes")
+    return found
+
+
+def write_atomic(path: Path, content: dict[str, Any]) -> None:
+    """Readers see the old file or the new one, whole; after a power cut too."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

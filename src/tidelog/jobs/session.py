@@ -1,0 +1,57 @@
+"""A Spark session for a job: `local[*]` unless a master is named, with `format("tidelog")` in it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+_LOGGING: Final = Path(__file__).parent / "log4j2.properties"
+_DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Asked of the brokers so often while nothing happens: Spark's own 10 ms are meant for what costs nothing.
+    "spark.sql.streaming.pollingDelay": "100ms",
+}
+# Of a driver whose executors are its own: it needs no name that others can find.
+_LOCAL_DEFAULTS: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+}
+
+
+class NoSpark(RuntimeError):
+    """Something that Spark needs is not there, in one line that says how to get it."""
+
+
+def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
+    """NoSpark without Java or without PySpark."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise NoSpark("Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless")
+    try:
+        from pyspark.sql import SparkSession
+
+        import tidelog.spark
+    except ModuleNotFoundError as error:
+        raise NoSpark(f"{error.name} is missing: pip install tidelog[spark]") from error
+    chosen = master or (settings or {}).get("spark.master") or LOCAL
+    conf = _DEFAULTS | (_LOCAL_DEFAULTS if chosen.startswith("local") else {}) | dict(settings or {})
+    if chosen.startswith("local") and "spark.pyspark.python" not in conf:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Without it Spark starts whichever python3 comes first in the path.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    if "spark.driver.extraJavaOptions" not in conf and "SPARK_CONF_DIR" not in os.environ:
+        conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOGGING}"
+    builder = SparkSession.builder.appName(name).master(chosen)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    tidelog.spark.register(session)
+    return session

@@ -1,0 +1,87 @@
+"""A1: what an audit says of three brokers when somebody has been at the disks of two, as they run and afterwards."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from tidelog.jobs.audit.compare import Audit
+from tidelog.jobs.audit.job import audit_cluster, audit_directories
+from tidelog.jobs.audit.report import page_of
+from tidelog.testing import Cluster
+from tidelog.wire.records.batch import BatchHeader, iter_headers, seal
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+
+def fill(bootstrap: str, topic: str, partition: int, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "batch.num.messages": 50})
+    for number in range(count):
+        producer.produce(topic, value=b"value-%05d" % number * 5, key=b"%d" % number, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def segment(cluster: Cluster, node: int, partition: int) -> Path:
+    return cluster.directory / f"node-{node}" / "data" / f"orders-{partition}" / f"{0:020}.log"
+
+
+def flip_a_bit(path: Path) -> tuple[int, BatchHeader]:
+    data = bytearray(path.read_bytes())
+    position, header = list(iter_headers(data))[3]
+    data[position + header.size_in_bytes - 9] ^= 0x10
+    path.write_bytes(data)
+    return position, header
+
+
+def forge_a_record(path: Path) -> tuple[int, BatchHeader]:
+    """By somebody who knows what a CRC is."""
+    data = bytearray(path.read_bytes())
+    position, header = list(iter_headers(data))[1]
+    spot = data.index(b"value-", position)
+    data[spot : spot + 5] = b"worth"
+    seal(data, header, position)
+    path.write_bytes(data)
+    return position, header
+
+
+def check(found: Audit, followers: list[int], flipped: BatchHeader, forged: BatchHeader) -> None:
+    damage, difference, nothing = (each.first for each in found.partitions)
+    assert nothing is None
+    assert damage is not None
+    assert difference is not None
+    assert damage.nodes == [followers[0]]
+    assert (damage.first_offset, damage.last_offset) == (flipped.base_offset, flipped.last_offset)
+    assert "does not match its CRC" in damage.what
+    assert difference.nodes == [followers[1]]
+    assert (difference.first_offset, difference.last_offset) == (forged.base_offset, forged.last_offset)
+    assert f"node {followers[1]} has another batch than nodes" in difference.what
+    assert "CRC 0x" in difference.what
+    assert [(each.damaged, each.differing) for each in found.partitions] == [(1, 0), (0, 1), (0, 0)]
+    assert [(each.start, each.end, each.records) for each in found.partitions] == [(0, 400, 1200)] * 3
+
+
+def test_what_differs_is_named(spark: SparkSession) -> None:
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("orders", partitions=3, replication_factor=3)
+        for partition in range(3):
+            fill(cluster.bootstrap, "orders", partition, 400)
+        leaders = [cluster.leader("orders", partition) for partition in range(3)]
+        followers = [next(node for node in (1, 2, 3) if node != leader) for leader in leaders]
+        at_bit, flipped = flip_a_bit(segment(cluster, followers[0], 0))
+        at_record, forged = forge_a_record(segment(cluster, followers[1], 1))
+
+        check(audit_cluster(spark, cluster.bootstrap, topics=["orders"]), followers, flipped, forged)
+
+        for node in (1, 2, 3):
+            cluster.kill(node) if node == 3 else cluster.stop(node)
+        found = audit_directories(spark, [cluster.directory])
+        check(found, followers, flipped, forged)
+        firsts = [each.first for each in found.partitions if each.first is not None]
+        assert [(each.place, each.position) for each in firsts] == [
+            (str(segment(cluster, followers[0], 0)), at_bit),
+            (str(segment(cluster, followers[1], 1)), at_record),
+        ]
+        html = page_of(found).html()
+        assert firsts[1].place in html
+        assert "http" not in html.replace("http://www.w3.org/2000/svg", "")

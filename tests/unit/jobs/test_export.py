@@ -1,0 +1,55 @@
+"""What an export keeps in its directory."""
+
+from pathlib import Path
+
+import pytest
+
+from tidelog.jobs.export.folder import COMMIT_LOG, BadFolder, ExportFolder, Identity, committed_files
+
+ORDERS = Identity(topic="orders", mode="days", text=False)
+
+
+def entry(*paths: str) -> str:
+    return "\n".join(["v1", *(f'{{"path":"file://{path}","size":1,"action":"add"}}' for path in paths)])
+
+
+def test_a_compacted_entry_of_the_commit_log_holds_all_before_it(tmp_path: Path) -> None:
+    log = tmp_path / COMMIT_LOG
+    assert committed_files(log) == set()
+    log.mkdir()
+    (log / "8").write_text(entry("/a/old"))
+    (log / "9.compact").write_text(entry("/a/one%20two", "/a/three"))
+    (log / "10").write_text(entry("/a/four"))
+    (log / ".10.crc").write_bytes(b"\0\xff")
+    assert committed_files(log) == {"/a/one two", "/a/three", "/a/four"}
+
+
+def test_a_directory_belongs_to_one_export(tmp_path: Path) -> None:
+    folder = ExportFolder(tmp_path / "orders")
+    with folder.held(ORDERS), pytest.raises(BadFolder, match="is running"), ExportFolder(folder.path).held(ORDERS):
+        pass
+    with folder.held(ORDERS):
+        pass
+    with pytest.raises(BadFolder, match="another kind"), folder.held(Identity(topic="x", mode="days", text=False)):
+        pass
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    with pytest.raises(BadFolder, match=r"thesis\.txt is in it"), ExportFolder(tmp_path / "mine").held(ORDERS):
+        pass
+
+
+def test_a_table_counts_once_the_manifest_names_it(tmp_path: Path) -> None:
+    folder = ExportFolder(tmp_path)
+    tables = []
+    for batch in range(3):
+        table = folder.next_table(batch)
+        table.mkdir()
+        # A try before this one was killed.
+        assert not folder.next_table(batch).exists()
+        table.mkdir()
+        folder.publish(table, batch, rows=batch)
+        tables.append(table)
+        assert folder.current() == table
+        assert (tmp_path / "current").resolve() == table
+    assert [table.exists() for table in tables] == [False, True, True]
+    assert folder.manifest() == {"table": "table-000002", "batch": 2, "rows": 2}
