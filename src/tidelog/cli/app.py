@@ -9,6 +9,7 @@ import typer
 from tidelog import __version__
 from tidelog.cli import (
     audit,
+    campaign,
     chaos,
     configs,
     consume,
@@ -69,6 +70,7 @@ for module in (
     verify,
     sim,
     audit,
+    campaign,
     export,
     demo,
 ):

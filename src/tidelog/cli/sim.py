@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
             "tidelog sim --seeds 0..99",
             "tidelog sim --seeds 0..999 --faults network,control --minutes 2",
             "tidelog sim --replay 17 --trace 17.jsonl",
+            "tidelog sim --replay 4 --durability rf=3,min=1,acks=1",
         )
     )(sim)
 
@@ -50,6 +51,14 @@ def sim(
     ] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="With --replay: write what happens as JSON lines.")
+    ] = None,
+    durability: Annotated[
+        str | None,
+        typer.Option(
+            "--durability",
+            metavar="rf=N,min=N,acks=all|1[,…]",
+            help="With --replay: one run of `tidelog campaign` under this configuration.",
+        ),
     ] = None,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="[default: one for each core]")
@@ -74,14 +83,20 @@ def sim(
         raise bad_usage("--faults wants at least one profile")
     if replay is None and (only is not None or trace is not None):
         raise bad_usage("--only and --trace go with --replay")
+    if durability is not None:
+        if replay is None or only is not None:
+            raise bad_usage("--durability goes with --replay, and without --only")
+        _replay_durability(replay, durability, trace, as_json)
+        return
     settings = Settings(profiles=profiles, seconds=minutes * 60)
     if replay is not None:
         _replay(replay, settings, only, trace, as_json)
     else:
-        _campaign(_range(seeds), settings, processes or os.cpu_count() or 1, shrinking=shrinking, as_json=as_json)
+        _campaign(seed_range(seeds), settings, processes or os.cpu_count() or 1, shrinking=shrinking, as_json=as_json)
 
 
-def _range(text: str) -> range:
+def seed_range(text: str) -> range:
+    """`A..B`, or one seed alone."""
     first, dots, last = text.partition("..")
     if not first.isdecimal() or (dots and not last.isdecimal()):
         raise bad_usage(f"--seeds wants A..B, not {text!r}")
@@ -141,10 +156,7 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
     lines: list[str] = []
     outcome = _quiet(lambda: run_seed(seed, settings, plan=plan, sink=lines.append))
     if trace is not None:
-        try:
-            trace.write_text("".join(line + "\n" for line in lines))
-        except OSError as error:
-            raise CommandFailed(f"cannot write {trace}: {error.strerror or error}") from error
+        _write_trace(trace, lines)
     from tidelog.sim.runner import Totals
 
     totals = Totals()
@@ -159,6 +171,40 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
             for line in outcome.failure.lines():
                 print(line)
         raise CommandFailed(f"seed {seed}: {outcome.failure.invariant} is broken")
+
+
+def _write_trace(trace: Path, lines: list[str]) -> None:
+    try:
+        trace.write_text("".join(line + "\n" for line in lines))
+    except OSError as error:
+        raise CommandFailed(f"cannot write {trace}: {error.strerror or error}") from error
+
+
+def _replay_durability(seed: int, text: str, trace: Path | None, as_json: bool) -> None:
+    """A loss is what such a run is made to show, and no failure of ours."""
+    from tidelog.sim.durability import BadConfiguration, Durability, run
+
+    try:
+        configuration = Durability.parse(text)
+    except BadConfiguration as error:
+        raise bad_usage(f"--durability: {error}") from error
+    lines: list[str] = []
+    verdict = _quiet(lambda: run(seed, configuration, sink=lines.append))
+    if trace is not None:
+        _write_trace(trace, lines)
+    if as_json:
+        print_json(verdict.as_dict())
+    else:
+        print(f"seed {seed} under {configuration}")
+        for failure in verdict.incident:
+            print(f"  broker {failure.broker}: {failure.kind} at {failure.at_s:.1f} s, for {failure.lasts_s:.1f} s")
+        print(f"{verdict.acknowledged} records acknowledged, {verdict.lost} of them lost")
+        for lost in verdict.examples:
+            print(f"  {lost.value} at offset {lost.offset} of orders-{lost.partition}, {lost.acknowledged_at_s:.3f} s")
+        print(f"longest time without a write: {verdict.longest_outage_s:.1f} s")
+        print(f"trace {verdict.digest}")
+    if verdict.broken:
+        raise CommandFailed(f"seed {seed} came to no end: {verdict.broken}")
 
 
 def _explain(failed: "Outcome", settings: "Settings", *, shrinking: bool, show: bool, as_json: bool) -> None:
