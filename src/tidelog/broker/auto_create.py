@@ -1,7 +1,7 @@
 """Topics that come into being because somebody needs them: auto-creation and the offsets topic."""
 
 from tidelog.broker.broker import Broker
-from tidelog.metadata.names import GROUP_OFFSETS_TOPIC, why_illegal
+from tidelog.metadata.names import GROUP_OFFSETS_TOPIC, REPLICATION_EVENTS_TOPIC, why_illegal
 from tidelog.replication.manager import is_internal
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.create_topics import (
@@ -12,6 +12,9 @@ from tidelog.wire.messages.create_topics import (
 )
 
 CREATE_TIMEOUT_MS = 30_000
+# What is known of replication is worth this much disk and no more.
+EVENTS_BYTES = 256 * 1024 * 1024
+EVENTS_SEGMENT_BYTES = 32 * 1024 * 1024
 
 
 def may_auto_create(broker: Broker, name: str) -> bool:
@@ -25,12 +28,7 @@ def may_auto_create(broker: Broker, name: str) -> bool:
 
 async def auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
     """Makes the topics with the cluster's defaults; names the refused ones. One made meanwhile is a success."""
-    wanted = [
-        _offsets_topic(broker)
-        if name == GROUP_OFFSETS_TOPIC
-        else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-        for name in names
-    ]
+    wanted = [_topic(broker, name) for name in names]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=CREATE_TIMEOUT_MS)
     response: CreateTopicsResponse = await broker.controller.send(request, timeout_ms=CREATE_TIMEOUT_MS)
     refused: dict[str, ErrorCode] = {}
@@ -42,6 +40,31 @@ async def auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
             hint = f"; see {key}.replication.factor" if code == ErrorCode.INVALID_REPLICATION_FACTOR else ""
             broker.not_created.warning(f"topic {result.name} cannot be made: {result.error_message or code.name}{hint}")
     return refused
+
+
+def _topic(broker: Broker, name: str) -> CreatableTopic:
+    if name == GROUP_OFFSETS_TOPIC:
+        return _offsets_topic(broker)
+    if name == REPLICATION_EVENTS_TOPIC:
+        return _events_topic(broker)
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+
+
+def _events_topic(broker: Broker) -> CreatableTopic:
+    """One partition, so that events stay in order; as many copies as consumer offsets have."""
+    config = broker.config
+    return CreatableTopic(
+        name=REPLICATION_EVENTS_TOPIC,
+        num_partitions=1,
+        replication_factor=config.offsets_topic_replication_factor,
+        configs=[
+            CreatableTopicConfig(name="cleanup.policy", value="delete"),
+            CreatableTopicConfig(name="retention.ms", value=str(config.tidelog_replication_events_retention_ms)),
+            CreatableTopicConfig(name="retention.bytes", value=str(EVENTS_BYTES)),
+            CreatableTopicConfig(name="segment.bytes", value=str(EVENTS_SEGMENT_BYTES)),
+            CreatableTopicConfig(name="min.insync.replicas", value="1"),
+        ],
+    )
 
 
 def _offsets_topic(broker: Broker) -> CreatableTopic:

@@ -18,6 +18,7 @@ from tidelog.broker.maintenance import Maintenance
 from tidelog.broker.metadata_follower import PACE, MetadataFollower, Pace
 from tidelog.broker.peers import Peers
 from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
+from tidelog.broker.replication_events import ReplicationEvents
 from tidelog.client.connection import ConnectionSettings
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
@@ -75,6 +76,17 @@ class BrokerRole:
             metadata_offset=lambda: self.broker.image.provenance.offset,
             offline_directories=self._offline_directories,
         )
+        self._events: ReplicationEvents | None = None
+        if config.tidelog_replication_events_enable:
+            own = rng.getrandbits(64)
+            self._events = ReplicationEvents(
+                self.broker,
+                address=lambda: replication_address(
+                    self.broker.image, config.node_id, config.inter_broker_listener_name
+                ),
+                rng=random.Random(own),
+            )
+            on_event = self._events.beside(on_event)
         self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, on_event)
         self._directories = DirectoryShell(
             self.broker, lambda: self.lifecycle.epoch, lambda: self.follower.has_roles, directory_ids
@@ -122,6 +134,8 @@ class BrokerRole:
         self._isr.start()
         await self.lifecycle.unfence()
         self._directories.start()
+        if self._events is not None:
+            self._events.start()
         self._maintenance = Maintenance(
             self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
         )
@@ -142,10 +156,14 @@ class BrokerRole:
 
     async def leave(self) -> None:
         """Gives leadership up while it still serves (C9)."""
+        if self._events is not None:
+            await self._events.stop()
         await self.lifecycle.shut_down()
 
     async def stop(self) -> None:
         """No request is served any more. What it holds of the disk is for the caller to close."""
+        if self._events is not None:
+            await self._events.stop()
         await self._fetchers.close()
         await self._peers.close()
         await self._isr.stop()

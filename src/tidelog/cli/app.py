@@ -18,6 +18,7 @@ from tidelog.cli import (
     elect,
     export,
     groups,
+    health,
     local,
     offsets,
     produce,
@@ -72,6 +73,7 @@ for module in (
     audit,
     campaign,
     export,
+    health,
     demo,
 ):
     module.register(app)

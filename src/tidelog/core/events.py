@@ -247,6 +247,23 @@ class IsrChanged(PartitionEvent):
 
 
 @event
+class ReplicationSampled(Event):
+    """How the partitions stand that a broker leads: those under-replicated as (topic, partition, in sync, replicas),
+    the lag of followers as (topic, partition, follower, records), and those whose high watermark has stood still below
+    the end of the log since the last sample, as (topic, partition, HW, LEO). Lists are cut at a bound.
+    """
+
+    template = "{leaders} partitions led: {under_replicated} under-replicated, {stalled} stalled"
+    interval_ms: int
+    leaders: int
+    under_replicated: tuple[tuple[str, int, int, int], ...]
+    lags: tuple[tuple[str, int, int, int], ...]
+    stalled: tuple[tuple[str, int, int, int], ...]
+    # Events that could not be published, since the node started.
+    dropped: int
+
+
+@event
 class LogsLoading(Event):
     template = "loaded {loaded} of {total} logs in {directory}"
     directory: str

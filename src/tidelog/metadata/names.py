@@ -10,7 +10,10 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 GROUP_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, METADATA_TOPIC})
+REPLICATION_EVENTS_TOPIC: Final = "__replication_events"
+INTERNAL_TOPICS: Final = frozenset(
+    {GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, METADATA_TOPIC, REPLICATION_EVENTS_TOPIC}
+)
 
 
 def why_illegal(name: str) -> str | None:

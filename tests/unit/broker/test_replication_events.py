@@ -1,86 +1,80 @@
-"""What an operator reads in the logs of three nodes: every election and ISR change, with reason and offsets (O2)."""
+"""What a broker keeps to publish on `__replication_events`: bounded, and nothing about that topic itself."""
 
-import logging
-import re
+import json
+import random
+from types import SimpleNamespace
+from typing import Any, cast
 
-import pytest
-from tests.unit.broker.test_replication import TOPIC, isr, leader, make_topic, write
-from tests.unit.broker.virtual_cluster import connect, on_virtual_cluster
+from tidelog.broker import replication_events
+from tidelog.broker.broker import Broker
+from tidelog.broker.replication_events import ReplicationEvents
+from tidelog.core.events import Event, IsrChanged, NodeStopped
+from tidelog.core.ids import TopicPartition
+from tidelog.replication.roles import Follower, Leader
 
-from tidelog.sim.cluster import SimCluster
-
-
-def lines(caplog: pytest.LogCaptureFixture, about: str) -> list[str]:
-    told = (record.getMessage() for record in caplog.records if record.name == "tidelog.events")
-    return [line for line in told if re.search(about, line)]
-
-
-@pytest.mark.rule("O2")
-def test_an_election_is_told_by_the_controller_by_who_leads_and_by_who_follows(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "tidelog.events")
-
-    async def story(cluster: SimCluster) -> None:
-        await make_topic(await connect(cluster, 1), min_insync_replicas="2")
-        for number in range(4):
-            await write(cluster, b"value-%d" % number)
-        first = leader(cluster)
-        assert first is not None
-        assert f"{TOPIC}: leads in epoch 0 from offset 0 on, log start 0, HW 0, ISR [1,2,3]" in lines(caplog, "leads")
-        assert lines(caplog, f"{TOPIC}: follows") == [f"{TOPIC}: follows {first} in epoch 0, LEO 0, HW 0"] * 2
-        caplog.clear()
-        cluster.kill(first)
-        await write(cluster, b"after")
-        second = leader(cluster)
-        assert second is not None
-        left = sorted({1, 2, 3} - {first})
-        shown = f"[{left[0]},{left[1]}]"
-        (fenced,) = lines(caplog, f"^broker {first} .*fenced")
-        assert fenced.endswith(": its connection ended and its listener refuses")
-        (elected,) = lines(caplog, f"{TOPIC}: leader")
-        # The controller keeps the ISR in the order of the assignment.
-        assert re.fullmatch(
-            rf"{TOPIC}: leader {first} to {second} in epoch 1, ISR \[{first},.,.\] to \[{second},.\], ELR \[\]: "
-            f"broker {first} fenced",
-            elected,
-        )
-        (leads,) = lines(caplog, f"{TOPIC}: leads")
-        assert leads.startswith(f"{TOPIC}: leads in epoch 1 from offset 4 on, log start 0, HW ")
-        assert leads.endswith(f", ISR {shown}")
-        (follows,) = lines(caplog, f"{TOPIC}: follows")
-        assert follows.startswith(f"{TOPIC}: follows {second} in epoch 1, LEO 4, HW ")
-        caplog.clear()
-        await cluster.start(first)
-        await cluster.until(lambda: isr(cluster, second) == {1, 2, 3})
-        caught_up = f"LEO 5, HW 5: broker {first} has caught up at offset 5"
-        assert lines(caplog, f"{TOPIC}: asks") == [
-            f"{TOPIC}: asks for ISR [1,2,3] instead of {shown} in epoch 1, {caught_up}"
-        ]
-        assert lines(caplog, f"{TOPIC}: ISR") == [f"{TOPIC}: ISR {shown} to [1,2,3] in epoch 1, {caught_up}"]
-        (unfenced,) = lines(caplog, f"^broker {first} .*unfenced")
-        assert ": it has replayed the metadata up to offset " in unfenced
-
-    on_virtual_cluster(story)
+NOW_MS = 1_700_000_000_000
 
 
-@pytest.mark.rule("O2", "I2")
-def test_a_follower_that_falls_behind_is_told_with_its_offset_and_its_lag(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "tidelog.events")
+def shrunk(topic: str) -> IsrChanged:
+    return IsrChanged(
+        topic=topic,
+        partition=0,
+        leader_epoch=1,
+        old_isr=(1, 2),
+        new_isr=(1,),
+        log_end_offset=9,
+        high_watermark=5,
+        reason="2 is behind",
+    )
 
-    async def story(cluster: SimCluster) -> None:
-        await make_topic(await connect(cluster, 1))
-        await write(cluster, b"value")
-        at = leader(cluster)
-        assert at is not None
-        gone = next(node for node in (1, 2, 3) if node != at)
-        caplog.clear()
-        cluster.kill(gone)
-        await cluster.until(lambda: isr(cluster, at) == {1, 2, 3} - {gone})
-        left = sorted({1, 2, 3} - {gone})
-        assert lines(caplog, f"{TOPIC}: ISR") == [
-            f"{TOPIC}: ISR [1,2,3] to [{left[0]},{left[1]}] in epoch 0, LEO 1, HW 1: "
-            f"the controller's decision; broker {gone} is fenced"
-        ]
 
-    on_virtual_cluster(story)
+def led(topic: str, isr: tuple[int, ...], *, end: int, high_watermark: int, followers: dict[int, int]) -> Any:
+    role = object.__new__(Leader)
+    role.replicas = cast(Any, (1, *followers))
+    role.isr_state = cast(Any, SimpleNamespace(isr=frozenset(isr)))
+    role.followers = cast(Any, {node: SimpleNamespace(log_end_offset=has) for node, has in followers.items()})
+    return SimpleNamespace(
+        topic_partition=TopicPartition(topic, 0),
+        role=role,
+        log=SimpleNamespace(log_end_offset=end, high_watermark=high_watermark),
+    )
+
+
+def events_of(*partitions: Any) -> ReplicationEvents:
+    broker = SimpleNamespace(
+        wall_clock=SimpleNamespace(now_ms=lambda: NOW_MS),
+        config=SimpleNamespace(node_id=1, tidelog_replication_events_interval_ms=1000),
+        replicas=list(partitions),
+    )
+    return ReplicationEvents(cast(Broker, broker), address=lambda: None, rng=random.Random(1))
+
+
+def test_events_are_handed_on_and_kept_within_bounds(monkeypatch: Any) -> None:
+    monkeypatch.setattr(replication_events, "MOST_WAITING", 2)
+    seen: list[Event] = []
+    events = events_of()
+    sink = events.beside(seen.append)
+    told = [shrunk("a"), NodeStopped(node_id=1), shrunk("__replication_events"), shrunk("b"), shrunk("c")]
+    for event in told:
+        sink(event)
+    assert seen == told
+    kept = [json.loads(line) for line in events._waiting]
+    assert [(each["topic"], each["event"], each["node"], each["time"]) for each in kept] == [
+        ("b", "isr_changed", 1, NOW_MS),
+        ("c", "isr_changed", 1, NOW_MS),
+    ]
+    assert events.sample().dropped == 1
+
+
+def test_a_sample_tells_who_is_behind_and_what_stands_still() -> None:
+    behind = led("orders", (1,), end=100, high_watermark=60, followers={2: 70, 3: -1})
+    well = led("users", (1, 2), end=10, high_watermark=10, followers={2: 10})
+    own = led("__replication_events", (1,), end=5, high_watermark=0, followers={2: 0})
+    following = SimpleNamespace(topic_partition=TopicPartition("x", 0), role=object.__new__(Follower), log=None)
+    events = events_of(behind, well, own, following)
+    first = events.sample()
+    assert (first.leaders, first.under_replicated, first.stalled) == (2, (("orders", 0, 1, 3),), ())
+    assert first.lags == (("orders", 0, 2, 30), ("users", 0, 2, 0))
+    assert events.sample().stalled == (("orders", 0, 60, 100),)
+    behind.log.high_watermark = 61
+    assert events.sample().stalled == ()

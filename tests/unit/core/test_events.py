@@ -16,7 +16,15 @@ KINDS = [
     for kind in vars(events).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, PartitionEvent)
 ]
-SAMPLES = {int: 7, str: "a\nb", bool: True, UUID: UUID(int=5), tuple[int, ...]: (1, 2), tuple[str, ...]: ("x", "y")}
+SAMPLES = {
+    int: 7,
+    str: "a\nb",
+    bool: True,
+    UUID: UUID(int=5),
+    tuple[int, ...]: (1, 2),
+    tuple[str, ...]: ("x", "y"),
+    tuple[tuple[str, int, int, int], ...]: (("x", 0, 1, 2),),
+}
 
 
 def sample(kind: type[Event]) -> Event:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tidelog.core.config.rows import (
+    BOOLEAN,
     CLUSTER_WIDE,
     HIGH,
     INT,
@@ -36,6 +37,12 @@ BROKER: Final = (
         doc="Size at which the node's own log file is rotated."),
     key("tidelog.node.log.files", INT, 5, LOW, check=at_least(1),
         doc="Rotated log files of the node that are kept."),
+    key("tidelog.replication.events.enable", BOOLEAN, False, MEDIUM,
+        doc="Publish replication events and samples of lag on __replication_events, for tidelog health."),
+    key("tidelog.replication.events.interval.ms", LONG, 1000, LOW, check=at_least(100),
+        doc="How often a broker publishes what has happened, and a sample of the partitions it leads."),
+    key("tidelog.replication.events.retention.ms", LONG, 604800000, LOW, check=at_least(1),
+        doc="How long __replication_events keeps them; read when the topic is made."),
     key("tidelog.record.validation", STRING, "header", MEDIUM, check=one_of("header", "full"),
         update=CLUSTER_WIDE,
         doc="header checks batch headers and CRC; full also walks every record, as Kafka does."),

@@ -154,6 +154,9 @@ class NodeConfig:
     tidelog_node_log_max_bytes: int
     tidelog_open_files_max: int
     tidelog_record_validation: str
+    tidelog_replication_events_enable: bool
+    tidelog_replication_events_interval_ms: int
+    tidelog_replication_events_retention_ms: int
     tidelog_request_frame_timeout_ms: int
     tidelog_request_max_elements: int
     tidelog_request_max_tagged_fields: int

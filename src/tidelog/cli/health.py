@@ -1,0 +1,67 @@
+"""`health`: how replication has been doing, from what brokers publish, on Spark."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.jobs import Html, Master, on_spark, write_page
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, print_json, print_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidelog.jobs.health.model import Health
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "tidelog up --set tidelog.replication.events.enable=true",
+            "tidelog health --minutes 60 --html health.html",
+        )
+    )(health)
+
+
+def health(
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", min=0.01, help="Only so far back. [default: all there is]")
+    ] = None,
+    window: Annotated[float, typer.Option("--window", min=1.0, help="Seconds of a window.")] = 60.0,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    master: Master = None,
+    html: Html = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how replication has been doing: ISR shrinks, leader moves, time under-replicated, stalls, lag percentiles.
+
+    Brokers publish what happens on __replication_events if tidelog.replication.events.enable is on.
+    """
+    since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)
+
+    def work(spark: "SparkSession") -> "Health":
+        from tidelog.jobs.health.job import health as run
+        from tidelog.jobs.health.job import read_events
+
+        return run(read_events(spark, bootstrap, since_ms), window)
+
+    found = on_spark("tidelog health", master, work)
+    if not found.events:
+        raise CommandFailed("no events: brokers publish them with tidelog.replication.events.enable=true")
+    if html is not None:
+        from tidelog.jobs.health.report import page_of
+
+        write_page(html, page_of(found))
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from tidelog.jobs.health.report import HEADINGS, overview, rows_of
+
+    print(overview(found))
+    print_table([each.upper() for each in HEADINGS], rows_of(found))
+
+
+def _now_ms() -> int:
+    from tidelog.broker.clock import SystemWallClock
+
+    return SystemWallClock().now_ms()

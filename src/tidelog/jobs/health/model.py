@@ -1,0 +1,69 @@
+"""How replication has been doing: of each partition, and window by window."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionHealth:
+    """One partition over the whole time. Lag is in records, of all its followers together."""
+
+    topic: str
+    partition: int
+    shrinks: int = 0
+    expands: int = 0
+    leader_moves: int = 0
+    unclean_elections: int = 0
+    records_lost: int = 0
+    under_replicated_s: float = 0.0
+    stalled_s: float = 0.0
+    lag_p50: int = 0
+    lag_p95: int = 0
+    lag_p99: int = 0
+    lag_max: int = 0
+
+    @property
+    def trouble(self) -> tuple[float, ...]:
+        """To sort by: who needs to be looked at comes first."""
+        return (
+            self.records_lost,
+            self.unclean_elections,
+            self.under_replicated_s + self.stalled_s,
+            self.shrinks + self.leader_moves,
+            self.lag_p99,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowHealth:
+    """All partitions in one window of time, which begins at `start_ms`."""
+
+    start_ms: int
+    shrinks: int = 0
+    leader_moves: int = 0
+    # Partition-seconds.
+    under_replicated_s: float = 0.0
+    stalled_s: float = 0.0
+    lag_p50: int = 0
+    lag_p95: int = 0
+    lag_p99: int = 0
+    lag_max: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Health:
+    """The whole report."""
+
+    window_s: float
+    events: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+    brokers: Sequence[int] = ()
+    # Events that brokers could not publish.
+    dropped: int = 0
+    partitions: list[PartitionHealth] = field(default_factory=list)
+    windows: list[WindowHealth] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"brokers": list(self.brokers)}
