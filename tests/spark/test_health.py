@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
-from tidelog.jobs.health.job import TOPIC, health, read_events
+from tidelog.jobs.health.job import EVENT, health, read_events
+from tidelog.jobs.health.model import TOPIC
 from tidelog.jobs.health.report import page_of
 from tidelog.testing import Cluster
 
@@ -44,9 +45,7 @@ def test_windows_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
     ]
     path = tmp_path / "events.json"
     path.write_text("".join(json.dumps(each) + "\n" for each in told))
-    from tidelog.jobs.health.job import _EVENT
-
-    found = health(spark.read.schema(_EVENT).json(str(path)), window_s=60)
+    found = health(spark.read.schema(EVENT).json(str(path)), window_s=60)
     lost, orders = found.partitions
     assert (lost.partition, lost.records_lost, lost.unclean_elections) == (1, 5, 1)
     assert (orders.shrinks, orders.expands, orders.leader_moves) == (1, 1, 2)

@@ -8,6 +8,7 @@ import typer
 from tidelog.cli.jobs import Master, on_spark
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
 from tidelog.cli.output import CommandFailed, print_json
+from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,8 @@ def export(
     DIR remembers how far the topic was read, with leader epochs: run again, only new records are written, and each of
     them once, however a run ended. DIR must be one that the executors see too.
     """
+    # Before Spark has started: that takes seconds.
+    with_client(bootstrap, lambda client: client.topic(topic))
 
     def work(spark: "SparkSession") -> "Exported":
         from tidelog.jobs.export.folder import BadFolder, Mode

@@ -1,17 +1,21 @@
 """`health`: how replication has been doing, from what brokers publish, on Spark."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tidelog.cli.jobs import Html, Master, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
 from tidelog.cli.output import CommandFailed, print_json, print_table
+from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidelog.client.client import Client
     from tidelog.jobs.health.model import Health
+
+_NOTHING: Final = "no events yet: brokers publish them with tidelog.replication.events.enable=true"
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +41,8 @@ def health(
 
     Brokers publish what happens on __replication_events if tidelog.replication.events.enable is on.
     """
+    # Before Spark has started: that takes seconds.
+    with_client(bootstrap, _check_published)
     since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)
 
     def work(spark: "SparkSession") -> "Health":
@@ -47,7 +53,7 @@ def health(
 
     found = on_spark("tidelog health", master, work)
     if not found.events:
-        raise CommandFailed("no events: brokers publish them with tidelog.replication.events.enable=true")
+        raise CommandFailed(_NOTHING)
     if html is not None:
         from tidelog.jobs.health.report import page_of
 
@@ -59,6 +65,14 @@ def health(
 
     print(overview(found))
     print_table([each.upper() for each in HEADINGS], rows_of(found))
+
+
+async def _check_published(client: "Client") -> None:
+    from tidelog.jobs.health.model import TOPIC
+
+    answer = await client.retrying(lambda: client.refresh(None))
+    if TOPIC not in {topic.name for topic in answer.topics}:
+        raise CommandFailed(_NOTHING)
 
 
 def _now_ms() -> int:

@@ -1,5 +1,6 @@
 """What commands that run on Spark have in common."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -29,7 +30,8 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
     from tidelog.wire.errors import ApiError
 
     try:
-        spark = start(name, master)
+        # Spark's own line of how many tasks are done.
+        spark = start(name, master, {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
         try:
             return work(spark)
         finally:

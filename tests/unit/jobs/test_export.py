@@ -17,11 +17,29 @@ def test_a_compacted_entry_of_the_commit_log_holds_all_before_it(tmp_path: Path)
     log = tmp_path / COMMIT_LOG
     assert committed_files(log) == set()
     log.mkdir()
-    (log / "8").write_text(entry("/a/old"))
-    (log / "9.compact").write_text(entry("/a/one%20two", "/a/three"))
-    (log / "10").write_text(entry("/a/four"))
+    (log / "8").write_text(entry("/a/day=1/old"))
+    (log / "9.compact").write_text(entry("/a/day=1/one%20two", "/a/day=1/three"))
+    (log / "10").write_text(entry("/a/day=2/four"))
     (log / ".10.crc").write_bytes(b"\0\xff")
-    assert committed_files(log) == {"/a/one two", "/a/three", "/a/four"}
+    assert committed_files(log) == {"day=1/one two", "day=1/three", "day=2/four"}
+
+
+def test_files_that_do_not_count_go_and_no_others(tmp_path: Path) -> None:
+    folder, day = ExportFolder(tmp_path), tmp_path / "day=1"
+    day.mkdir()
+    files = [day / "one.parquet", day / "orphan.parquet"]
+    for file in files:
+        file.touch()
+    (tmp_path / COMMIT_LOG).mkdir()
+    # Written before the directory was moved here.
+    (tmp_path / COMMIT_LOG / "0").write_text(entry("/elsewhere/day=1/one.parquet"))
+    (folder.checkpoint / "commits").mkdir(parents=True)
+    (folder.checkpoint / "commits" / "0").touch()
+    assert folder.sweep() == 1
+    assert [file.exists() for file in files] == [True, False]
+    (tmp_path / COMMIT_LOG / "0").unlink()
+    with pytest.raises(BadFolder, match="nobody can tell"):
+        folder.sweep()
 
 
 def test_a_directory_belongs_to_one_export(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ class Walker:
     def batch(self, view: memoryview, pos: int, header: BatchHeader, position: int) -> Iterator[AuditRow]:
         """The row of a whole batch at `pos` of the view, and one for each thing that is wrong with it."""
         yield self._row(Kind.BATCH, header, position, "")
+        if not crc_ok(view, header, pos):
+            # Nothing behind the CRC can be believed, also not where the batch ends.
+            yield self.problem(header, position, "the batch does not match its CRC")
+            self.expected = None
+            return
         for what in self._wrong(view, pos, header):
             yield self.problem(header, position, what)
         self.expected = header.next_offset
@@ -104,10 +109,6 @@ class Walker:
         )
 
     def _wrong(self, view: memoryview, pos: int, header: BatchHeader) -> Iterator[str]:
-        if not crc_ok(view, header, pos):
-            # Nothing behind the CRC can be believed.
-            yield "the batch does not match its CRC"
-            return
         yield from self._wrong_order(header)
         sane = True
         for what in _wrong_header(header, compacted=self.replica.compacted):

@@ -93,9 +93,11 @@ class ExportFolder:
         others did.
         """
         counted = committed_files(self.path / COMMIT_LOG)
+        if not counted and any((self.checkpoint / "commits").glob("[0-9]*")):
+            raise BadFolder(f"{self.path / COMMIT_LOG} is missing: nobody can tell which files count")
         removed = 0
         for file in self.path.glob("*=*/*.parquet"):
-            if str(file) not in counted:
+            if _within(str(file)) not in counted:
                 file.unlink()
                 removed += 1
         return removed
@@ -133,7 +135,9 @@ class ExportFolder:
 
 
 def committed_files(log: Path) -> set[str]:
-    """The files that Spark's commit log names. Every tenth entry of it holds all before it."""
+    """The files that Spark's commit log names, as `day=…/name`: it has them with the whole path at which they were
+    written, and a directory may be moved. Every tenth entry of it holds all before it.
+    """
     if not log.is_dir():
         return set()
     entries = {path.name: path for path in log.iterdir() if path.name.removesuffix(_COMPACTED).isdecimal()}
@@ -148,13 +152,12 @@ def committed_files(log: Path) -> set[str]:
         for line in path.read_text("utf-8").splitlines()[1:]:
             told = json.loads(line)
             if told.get("action", "add") == "add":
-                counted.add(_local(told["path"]))
+                counted.add(_within(unquote(urlsplit(told["path"]).path)))
     return counted
 
 
-def _local(path: str) -> str:
-    parts = urlsplit(path)
-    return unquote(parts.path) if parts.scheme == "file" else path
+def _within(path: str) -> str:
+    return "/".join(path.rsplit("/", 2)[1:])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from tidelog.jobs.health.model import Health, PartitionHealth, WindowHealth
+from tidelog.jobs.health.model import TOPIC, Health, PartitionHealth, WindowHealth
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-TOPIC: Final = "__replication_events"
-_EVENT: Final = (
+EVENT: Final = (
     "time long, node int, event string, topic string, partition int, leader_epoch int, old_isr array<int>, "
     "new_isr array<int>, first_lost_offset long, last_lost_offset long, interval_ms long, "
     "under_replicated array<array<string>>, lags array<array<string>>, stalled array<array<string>>, dropped long"
@@ -30,7 +29,7 @@ def read_events(spark: "SparkSession", bootstrap: str, since_ms: int | None = No
         reader = reader.option("startingTimestamp", str(since_ms)).option(
             "startingOffsetsByTimestampStrategy", "latest"
         )
-    told = reader.load().select(F.from_json(F.col("value").cast("string"), _EVENT).alias("told")).select("told.*")
+    told = reader.load().select(F.from_json(F.col("value").cast("string"), EVENT).alias("told")).select("told.*")
     return told.where(F.col("time").isNotNull() & F.col("event").isNotNull())
 
 

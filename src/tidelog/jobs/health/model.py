@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+TOPIC: Final = "__replication_events"
 
 
 @dataclass(slots=True, kw_only=True)
