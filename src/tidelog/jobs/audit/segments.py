@@ -83,8 +83,7 @@ def _end(segment: Segment, walker: Walker, position: int) -> Iterator[AuditRow]:
 
 
 def _torn(walker: Walker, position: int, size: int, why: str) -> AuditRow:
-    expected = walker.expected or 0
-    return walker.problem_at(expected, position, f"{size - position} bytes at {position} are no batch: {why}")
+    return walker.problem_at(walker.reached, position, f"{size - position} bytes at {position} are no batch: {why}")
 
 
 def _read(file: BinaryIO, position: int, length: int) -> memoryview:

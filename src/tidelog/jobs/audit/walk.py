@@ -32,17 +32,21 @@ class Replica:
 
 @dataclass(slots=True)
 class Walker:
-    """Invariant: `expected` is the offset that the next batch has to begin with; None before the first."""
+    """Invariant: `expected` is the offset that the next batch has to begin with; None where that is not known.
+    `reached` is the first offset that was not seen yet, as far as can be told.
+    """
 
     replica: Replica
     place: str
     expected: int | None = None
     reads_records: bool = True
+    reached: int = 0
     _last_epoch: int = -1
     _decoder: "Decoder | None" = None
     _starts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.reached = self.expected or 0
         self._starts = [start for _, start in self.replica.epochs]
 
     def batch(self, view: memoryview, pos: int, header: BatchHeader, position: int) -> Iterator[AuditRow]:
@@ -51,11 +55,11 @@ class Walker:
         if not crc_ok(view, header, pos):
             # Nothing behind the CRC can be believed, also not where the batch ends.
             yield self.problem(header, position, "the batch does not match its CRC")
-            self.expected = None
+            self.expected, self.reached = None, header.base_offset
             return
         for what in self._wrong(view, pos, header):
             yield self.problem(header, position, what)
-        self.expected = header.next_offset
+        self.expected = self.reached = header.next_offset
         self._last_epoch = header.partition_leader_epoch
 
     def problem(self, header: BatchHeader, position: int, what: str) -> AuditRow:
