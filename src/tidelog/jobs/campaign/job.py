@@ -1,12 +1,10 @@
-"""Runs spread over Spark: every task takes some, and tells each verdict as a row."""
+"""Runs spread over Spark: every task takes some, and tells of each."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from tidelog.jobs.campaign.odds import SCHEMA, Run, Tally, tallies
+from tidelog.jobs.campaign.odds import Run, Tally, tallies
 from tidelog.sim.durability import Durability, Verdict
 from tidelog.sim.durability import run as run_one
 
@@ -22,18 +20,15 @@ def campaign(spark: "SparkSession", seeds: Sequence[int], configurations: Sequen
     names = [str(each) for each in configurations]
     works = [(seed, name) for seed in seeds for name in names]
     tasks = max(1, -(-len(works) // RUNS_PER_TASK))
-    frame = spark.createDataFrame(works, "seed long, configuration string").repartition(tasks)
-    rows = frame.mapInArrow(run_batches, SCHEMA).collect()
-    return tallies(names, (Run(*row) for row in rows))
+    rows = spark.sparkContext.parallelize(works, tasks).mapPartitions(run_all).collect()
+    return tallies(names, (Run(*each) for each in rows))
 
 
-def run_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_all(works: Iterable[tuple[int, str]]) -> Iterator[tuple[Any, ...]]:
     """What a task does; on an executor."""
     logging.disable(logging.CRITICAL)
-    for batch in batches:
-        for work in batch.to_pylist():
-            verdict = run_one(work["seed"], Durability.parse(work["configuration"]))
-            yield pa.RecordBatch.from_pylist([row(verdict)._asdict()], schema=_ARROW)
+    for seed, name in works:
+        yield tuple(row(run_one(seed, Durability.parse(name))))
 
 
 def row(verdict: Verdict) -> Run:
@@ -52,13 +47,3 @@ def row(verdict: Verdict) -> Run:
         seconds=verdict.seconds,
         broken=verdict.broken,
     )
-
-
-_TYPES: Final = {
-    "long": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-}
-_ARROW: Final = pa.schema([(name, _TYPES[kind]) for name, kind in (each.split() for each in SCHEMA.split(", "))])

@@ -57,12 +57,6 @@ class Run(NamedTuple):
     broken: str
 
 
-SCHEMA: Final = (
-    "seed long, configuration string, failing int, incident string, acknowledged long, lost long, example string, "
-    "outage_s double, unavailable boolean, unclean_elections int, seconds double, broken string"
-)
-
-
 @dataclass(slots=True)
 class Tally:
     """Of one configuration."""

@@ -43,7 +43,10 @@ class WindowHealth:
 
     start_ms: int
     shrinks: int = 0
+    expands: int = 0
     leader_moves: int = 0
+    unclean_elections: int = 0
+    records_lost: int = 0
     # Partition-seconds.
     under_replicated_s: float = 0.0
     stalled_s: float = 0.0
