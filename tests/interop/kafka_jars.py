@@ -1,4 +1,4 @@
-"""Apache Kafka's own jars, fetched once from Maven by artifact name into `.cache/kafka-tools/<version>`."""
+"""Jars from Maven, fetched once by artifact name into `.cache`: Apache Kafka's own, and Spark's connector for it."""
 
 import os
 import re
@@ -10,7 +10,8 @@ from tests.interop.registries import NO_ANSWER, RegistryUnreachable, ensure_debi
 
 HERE = Path(__file__).resolve().parent
 POM = HERE / "kafka-tools" / "pom.xml"
-CACHE = HERE.parents[1] / ".cache" / "kafka-tools"
+CONNECTOR_POM = HERE / "spark-kafka" / "pom.xml"
+CACHE = HERE.parents[1] / ".cache"
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 FETCH_SECONDS = 300
 
@@ -19,11 +20,20 @@ class JarsBroken(Exception):
     """The registry answered, and still we have no jars: a failure."""
 
 
-def kafka_version() -> str:
-    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
+def _version(pom: Path, what: str) -> str:
+    name = re.escape(f"{what}.version")
+    found = re.search(f"<{name}>([^<]+)</{name}>", pom.read_text())
     if found is None:
-        raise JarsBroken(f"{POM} names no kafka.version")
+        raise JarsBroken(f"{pom} names no {what}.version")
     return found.group(1)
+
+
+def kafka_version() -> str:
+    return _version(POM, "kafka")
+
+
+def connector_version() -> str:
+    return _version(CONNECTOR_POM, "connector")
 
 
 def java() -> str:
@@ -34,13 +44,23 @@ def java() -> str:
 
 def ensure_jars() -> Path:
     """The directory of jars; asks Maven only the first time. Safe when several workers ask at once."""
-    target = CACHE / kafka_version()
+    return _ensure(POM, kafka_version())
+
+
+def ensure_connector() -> list[Path]:
+    """The jars of Spark's own Kafka connector."""
+    return sorted(_ensure(CONNECTOR_POM, connector_version()).glob("*.jar"))
+
+
+def _ensure(pom: Path, version: str) -> Path:
+    cache = CACHE / pom.parent.name
+    target = cache / version
     if target.is_dir():
         return target
     maven = ensure_debian("mvn", "maven")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    partial = CACHE / f".{kafka_version()}.{os.getpid()}"
-    command = [maven, "-B", "-q", "-ntp", "-f", str(POM), COPY_GOAL, f"-DoutputDirectory={partial}"]
+    cache.mkdir(parents=True, exist_ok=True)
+    partial = cache / f".{version}.{os.getpid()}"
+    command = [maven, "-B", "-q", "-ntp", "-f", str(pom), COPY_GOAL, f"-DoutputDirectory={partial}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:

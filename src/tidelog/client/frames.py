@@ -8,7 +8,7 @@ from tidelog.wire.errors import WireError
 
 _LENGTH: Final = struct.Struct(">i")
 _SCRATCH_BYTES: Final = 64 * 1024
-# A buffer up to this size is kept for the next large frame: more than a whole answer to a follower.
+# Buffers of so much together are kept for the next large frames: more than a whole answer to a follower.
 KEPT_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -26,7 +26,7 @@ class FrameReader:
         self._scratch_filled = 0
         self._frame: memoryview | None = None
         self._frame_filled = 0
-        self._spare = bytearray()
+        self._spares: list[bytearray] = []
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -66,12 +66,17 @@ class FrameReader:
             self._scratch_filled = end - start
 
     def _take(self, size: int) -> memoryview:
-        """The last one again, if it can be: a new one is cleared first, which takes as long as filling it."""
-        if len(self._spare) < size or _is_viewed(self._spare):
-            buffer = bytearray(size)
-            self._spare = buffer if size <= KEPT_BYTES else bytearray()
-            return memoryview(buffer)
-        return memoryview(self._spare)[:size]
+        """An old one, if nobody has a view of it: a new one is cleared first, which takes as long as filling it."""
+        for spare in self._spares:
+            if len(spare) >= size and not _is_viewed(spare):
+                return memoryview(spare)[:size]
+        buffer = bytearray(size)
+        if size <= KEPT_BYTES:
+            self._spares.append(buffer)
+            # The oldest go: frames have become larger, or somebody holds on to them.
+            while sum(map(len, self._spares)) > KEPT_BYTES:
+                del self._spares[0]
+        return memoryview(buffer)
 
 
 def _is_viewed(buffer: bytearray) -> bool:

@@ -97,7 +97,8 @@ class Brokers:
             topics = [
                 each
                 for each in answer.topics
-                if each.name is not None and not each.is_internal and pattern.fullmatch(each.name)
+                # Found anywhere in the name, as Spark's source does it.
+                if each.name is not None and not each.is_internal and pattern.search(each.name)
             ]
         else:
             assigned = sorted(subscription.assigned or ())

@@ -1,6 +1,6 @@
 """What a task does: fetches a range of offsets and gives it as Arrow batches (S4, S5, S7).
 
-One thread fetches, at most two answers ahead, while the other decodes: memory is a few answers, however long the range.
+One thread fetches, one answer ahead, while the other decodes: memory is a few answers, however long the range.
 Every fetch says in which epoch the batch before it was, so that a leader with another history refuses it.
 """
 
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.spark")
 
-_AHEAD: Final = 2
+_AHEAD: Final = 1
+# Larger ones save nothing more, and Spark's worker and the JVM hold each of them as well.
+_BATCH_BYTES: Final = 4 * 1024 * 1024
 _MAX_WAIT_MS: Final = 500
 _AGAIN_S: Final = 0.5
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
@@ -72,6 +74,7 @@ def read(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatc
         wanted.end,
         headers=options.include_headers,
         epoch=options.include_epoch,
+        max_bytes=_BATCH_BYTES,
     )
     fetching = _Fetching(options, wanted)
     fetching.start()

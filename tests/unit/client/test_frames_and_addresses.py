@@ -72,6 +72,18 @@ def test_a_large_frame_comes_in_the_buffer_of_the_last_one_unless_somebody_still
     assert got[0].obj is buffer and bytes(got[0]) == b"\4" * 90_000
 
 
+def test_who_holds_one_frame_and_reads_the_next_makes_two_buffers_and_no_more() -> None:
+    got: list[memoryview] = []
+    reader = FrameReader(2 * KEPT_BYTES, got.append)
+    buffers = set()
+    for number in range(1, 10):
+        feed(reader, large(KEPT_BYTES // 3, number), random.Random(number))
+        buffers.add(id(got[-1].obj))
+        if len(got) > 1:
+            got.pop(0).release()
+    assert len(buffers) == 2
+
+
 def test_the_buffer_of_a_huge_frame_is_not_kept() -> None:
     got: list[memoryview] = []
     reader = FrameReader(2 * KEPT_BYTES, got.append)

@@ -1,0 +1,219 @@
+"""What a task makes of brokers that are behind, over quota, or of another history (S4, S5): no Spark, a toy broker."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.client.toy_broker import ToyBroker
+
+from tidelog.core.ids import TopicPartition
+from tidelog.kernel.decoder import CorruptBatch
+from tidelog.spark.brokers import Brokers
+from tidelog.spark.history import DataLoss
+from tidelog.spark.options import Subscription, parse
+from tidelog.spark.ranges import OffsetRange
+from tidelog.spark.reading import read
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tidelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tidelog.wire.records.plain import Record, encode_batch
+
+ID, OTHER = UUID(int=7 << 64), UUID(int=8 << 64)
+WANTED = OffsetRange(tp=TopicPartition("a", 0), start=0, end=10, epoch=-1, topic_id=ID)
+
+
+def batch(first: int, end: int, epoch: int = 5) -> bytes:
+    records = [Record(timestamp=1, key=None, value=b"%d" % number) for number in range(first, end)]
+    return encode_batch(records, base_offset=first, leader_epoch=epoch)
+
+
+class Leader(ToyBroker):
+    """Of one partition of topic a. `fetched` answers fetches by their number and their partition's fields."""
+
+    def __init__(self, fetched: Callable[[int, Any], PartitionData | FetchResponse | None]) -> None:
+        super().__init__()
+        self.topic_id = ID
+        self.begins = 0
+        self.epochs = [5]
+        self.topics = ["a"]
+        self.fetches: list[Any] = []
+        self._fetched = fetched
+        self.on(MetadataRequest, self._told)
+        self.on(FetchRequest, self._fetch)
+        self.on(ListOffsetsRequest, self._list)
+
+    def _told(self, request: Any, version: int) -> MetadataResponse:
+        # Of several epochs each is told once, and the last from then on.
+        epoch = self.epochs[0] if len(self.epochs) == 1 else self.epochs.pop(0)
+        partition = MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=epoch)
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=1, host=self.address.host, port=self.address.port)],
+            topics=[
+                MetadataResponseTopic(name=name, topic_id=self.topic_id, partitions=[partition]) for name in self.topics
+            ],
+        )
+
+    def _fetch(self, request: Any, version: int) -> FetchResponse | None:
+        asked = request.topics[0].partitions[0]
+        self.fetches.append(asked)
+        answer = self._fetched(len(self.fetches), asked)
+        if not isinstance(answer, PartitionData):
+            return answer
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=self.topic_id, partitions=[answer])])
+
+    def _list(self, request: Any, version: int) -> ListOffsetsResponse:
+        offset = self.begins if request.topics[0].partitions[0].timestamp == -2 else 10
+        found = ListOffsetsPartitionResponse(partition_index=0, offset=offset, leader_epoch=5)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a", partitions=[found])])
+
+    def numbers(self, *, fail: bool = True, wanted: OffsetRange = WANTED) -> list[int]:
+        """What a task reads, in a thread as Spark has it."""
+
+        def whole() -> list[int]:
+            given = {"kafka.bootstrap.servers": str(self.address), "subscribe": "a", "failOnDataLoss": str(fail)}
+            options = parse({**given, "kafkaConsumer.pollTimeoutMs": "10000"}, streaming=True)
+            return [int(value.as_py()) for rows in read(options, wanted) for value in rows.column("value")]
+
+        async def story() -> list[int]:
+            async with self.serving():
+                return await asyncio.to_thread(whole)
+
+        return asyncio.run(story())
+
+
+def test_a_leader_that_is_behind_what_was_read_is_not_fetched_from() -> None:
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(asked.fetch_offset, 10)))
+    leader.epochs = [3, 4, 5]
+    assert leader.numbers(wanted=replace(WANTED, start=6, epoch=5)) == [6, 7, 8, 9]
+    assert [(each.fetch_offset, each.last_fetched_epoch) for each in leader.fetches] == [(6, 5)]
+    assert leader.epochs == [5]
+
+
+def test_every_fetch_says_the_epoch_of_the_batch_before() -> None:
+    answers = {0: batch(0, 4, epoch=2), 4: batch(4, 7, epoch=5), 7: batch(7, 12, epoch=5)}
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=12, records=answers[asked.fetch_offset]))
+    assert leader.numbers() == list(range(10))
+    assert [each.last_fetched_epoch for each in leader.fetches] == [-1, 2, 5]
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_made_anew_has_nothing_of_the_old_one(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
+    leader.topic_id = OTHER
+    text = "a-0: offsets 0 to 9 are lost to this query: the topic was deleted and made anew"
+    if fail:
+        with pytest.raises(DataLoss, match=text):
+            leader.numbers()
+    else:
+        with caplog.at_level(logging.WARNING, "tidelog.spark"):
+            assert leader.numbers(fail=False) == []
+        assert text in caplog.text
+    assert leader.fetches == []
+
+
+def test_over_its_quota_a_task_stays_away_and_asks_again() -> None:
+    def fetched(number: int, asked: Any) -> PartitionData | FetchResponse:
+        if number < 3:
+            return FetchResponse(throttle_time_ms=5)
+        return PartitionData(high_watermark=10, records=batch(0, 10))
+
+    leader = Leader(fetched)
+    assert leader.numbers() == list(range(10))
+    assert len(leader.fetches) == 3
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_leader_that_tells_of_another_history_is_believed(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def fetched(number: int, asked: Any) -> PartitionData:
+        if asked.last_fetched_epoch == 5:
+            return PartitionData(diverging_epoch=EpochEndOffset(epoch=4, end_offset=2))
+        return PartitionData(high_watermark=10, records=batch(asked.fetch_offset, 10, epoch=6))
+
+    leader = Leader(fetched)
+    leader.epochs = [6]
+    wanted = replace(WANTED, start=6, epoch=5)
+    text = "a-0: offsets 2 to 5 are lost to this query: they were read up to leader epoch 5, the leader has epoch 4"
+    if fail:
+        with pytest.raises(DataLoss, match=text):
+            leader.numbers(wanted=wanted)
+    else:
+        with caplog.at_level(logging.WARNING, "tidelog.spark"):
+            assert leader.numbers(fail=False, wanted=wanted) == [6, 7, 8, 9]
+        assert text in caplog.text
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_what_retention_took_meanwhile_is_skipped_or_an_error(fail: bool) -> None:
+    def fetched(number: int, asked: Any) -> PartitionData:
+        if asked.fetch_offset < 4:
+            return PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        return PartitionData(high_watermark=10, records=batch(4, 10))
+
+    leader = Leader(fetched)
+    leader.begins = 4
+    if fail:
+        with pytest.raises(DataLoss, match="a-0: offsets 0 to 3 are lost to this query: the log begins at 4"):
+            leader.numbers()
+    else:
+        assert leader.numbers(fail=False) == [4, 5, 6, 7, 8, 9]
+
+
+def test_holes_up_to_the_end_are_the_end() -> None:
+    def fetched(number: int, asked: Any) -> PartitionData:
+        return PartitionData(high_watermark=20, records=batch(0, 3) if asked.fetch_offset == 0 else b"")
+
+    assert Leader(fetched).numbers() == [0, 1, 2]
+
+
+def test_who_stops_reading_does_not_wait_for_an_answer() -> None:
+    """The second fetch is never answered, and the first was no batch."""
+    broken = bytearray(batch(0, 3))
+    broken[-1] ^= 1
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=broken) if number == 1 else None)
+    with pytest.raises(CorruptBatch):
+        leader.numbers()
+    assert not [each for each in threading.enumerate() if each.name.startswith("fetch-")]
+
+
+def test_a_pattern_may_match_a_part_of_a_name() -> None:
+    """As in Spark's own source."""
+    leader = Leader(lambda number, asked: None)
+    leader.topics = ["orders", "old-orders-2", "other"]
+
+    def found() -> list[str]:
+        options = parse({"kafka.bootstrap.servers": str(leader.address), "subscribePattern": "ord.rs"}, streaming=True)
+        assert options.subscription == Subscription(pattern="ord.rs")
+        brokers = Brokers(options)
+        try:
+            return sorted(tp.topic for tp in brokers.partitions())
+        finally:
+            brokers.close()
+
+    async def story() -> list[str]:
+        async with leader.serving():
+            return await asyncio.to_thread(found)
+
+    assert asyncio.run(story()) == ["old-orders-2", "orders"]
