@@ -1,25 +1,32 @@
 """Tidelog's topics, and Apache Kafka's, in Spark: ``tidelog.spark.register(spark)``, then ``format("tidelog")``.
 
 `options`, `points`, `offsets`, `ranges` and `history` are pure; `brokers` asks, `planning` decides on the driver,
-`reading` is what a task does, `source` what Spark calls.
+`reading` is what a task does, `source` what Spark calls. `shipping` brings all this to executors that have none of it.
 """
 
 from typing import TYPE_CHECKING
+
+from tidelog.spark.shipping import needs_shipping, ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes ``format("tidelog")`` known to a session, and has Spark hand down filters to it (S7)."""
+    """Makes ``format("tidelog")`` known to a session, and has Spark hand down filters to it (S7).
+
+    On any master but a local one the executors are sent what they need for it (`ship`).
+    """
     try:
         from tidelog.spark.source import TidelogDataSource
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pyspark", "pyarrow", "numba", "numpy"):
             raise
         raise ImportError(f"{error.name} is missing: pip install tidelog[spark]") from error
+    if needs_shipping(spark):
+        ship(spark)
     spark.dataSource.register(TidelogDataSource)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
-__all__ = ["register"]
+__all__ = ["register", "ship"]

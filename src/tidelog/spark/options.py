@@ -57,6 +57,7 @@ _KNOWN: Final = {
         "includeHeaders",
         "includeEpoch",
         "partition.metadata.cache.ttl.ms",
+        "pauseFile",
         # Every reader of Spark is handed the path, whether it has one or not.
         "path",
     )
@@ -111,6 +112,7 @@ class SourceOptions:
     client_id: str = "tidelog-spark"
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     metadata_ttl_ms: int = 0
+    pause_file: str | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -162,6 +164,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         client_id=given.text("kafka.client.id") or "tidelog-spark",
         fetch_bytes=DEFAULT_FETCH_BYTES if fetch_bytes is None else min(fetch_bytes, _MOST_FETCH_BYTES),
         metadata_ttl_ms=given.integer("partition.metadata.cache.ttl.ms") or 0,
+        pause_file=given.text("pauseFile"),
         warnings=given.warnings(streaming=streaming),
     )
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -139,6 +140,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        if self._options.pause_file is not None and Path(self._options.pause_file).exists():
+            # Who wants to stop a query between two batches has no other way to keep the next from beginning.
+            return start
         begun = parse_offsets(start)
         planner = self._planner
         latest = self._ends(begun)
