@@ -21,6 +21,7 @@ from tidelog.cli import (
     health,
     local,
     offsets,
+    pipeline,
     produce,
     quorum,
     reassign,
@@ -83,6 +84,7 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(quorum.app, name="quorum")
 app.add_typer(chaos.app, name="chaos")
 app.add_typer(scenario.app, name="scenario")
+app.add_typer(pipeline.app, name="pipeline")
 
 # Typer brings its own copy of click in newer versions and uses the package in older ones: their errors
 # have no common name to import, but a common ancestor.

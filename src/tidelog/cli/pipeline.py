@@ -1,0 +1,192 @@
+"""`pipeline`: a data pipeline from a TOML file, on Spark."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.options import Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+
+if TYPE_CHECKING:
+    from tidelog.jobs.pipeline.model import Pipeline
+    from tidelog.jobs.pipeline.state import RunState, StateFolder
+
+app = typer.Typer(help="Data pipelines on Spark: topics, SQL, tables.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, in TOML.")]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option("--bootstrap", metavar="HOST:PORT[,…]", help="Brokers, in place of what the file says for all."),
+]
+
+
+@app.command(epilog=example("tidelog pipeline validate clickstream.toml"))
+def validate(file: File, json: Json = False) -> None:
+    """Find mistakes in a pipeline's file, with line and key. Spark is not started."""
+    from tidelog.jobs.pipeline.parsing import BadPipeline, load
+
+    try:
+        pipeline = load(file)
+    except BadPipeline as error:
+        if json:
+            print_json(
+                {
+                    "file": str(file),
+                    "valid": False,
+                    "mistakes": [{"line": each.line, "key": each.key, "text": each.text} for each in error.mistakes],
+                }
+            )
+            raise typer.Exit(1) from None
+        raise _mistaken(error) from None
+    except OSError as error:
+        raise bad_usage(f"{file}: {error.strerror or error}") from error
+    if json:
+        print_json({"file": str(file), "valid": True, "mistakes": []})
+        return
+    counts = [("source", pipeline.sources), ("table", pipeline.tables), ("step", pipeline.steps)]
+    words = [f"{len(each)} {word}{'s' * (len(each) != 1)}" for word, each in counts if each]
+    print(f"{file}: {', '.join(words)}, {len(pipeline.sinks)} sink{'s' * (len(pipeline.sinks) != 1)}: nothing wrong")
+
+
+@app.command(
+    epilog=example(
+        "tidelog pipeline run clickstream.toml",
+        "tidelog pipeline run clickstream.toml --once",
+        "tidelog pipeline run clickstream.toml --master spark://host:7077",
+    )
+)
+def run(
+    file: File,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="A Spark master; local[*] unless the file says one.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+) -> None:
+    """Run a pipeline until ctrl-C, which ends it after the batches that run; a second one ends it at once.
+
+    With --json every batch is a line of JSON. Run again, it goes on where it was, however it ended.
+    """
+    pipeline = _load(file, bootstrap)
+    from tidelog.cli.pipeline_progress import progress
+
+    with progress(pipeline.name, json=json) as report:
+        state = _run(pipeline, master, once, report)
+    if not json:
+        rows = sum(each.total_rows for each in state.queries)
+        letters = sum(each.dead_letters for each in state.queries)
+        left = f", {letters} of them dead letters" if letters else ""
+        print(f"{pipeline.name} has ended: {rows} rows read by {len(state.queries)} queries{left}")
+
+
+@app.command(
+    epilog=example("tidelog pipeline status clickstream.toml", "tidelog pipeline status ./checkpoints/clickstream")
+)
+def status(
+    place: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="The pipeline's file, or its checkpoint.")],
+    json: Json = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print Prometheus' text format.")] = False,
+) -> None:
+    """Tell how a pipeline is doing that runs in another process, or how it ended."""
+    from tidelog.jobs.pipeline.metrics import exposition
+    from tidelog.jobs.pipeline.state import NoState
+
+    try:
+        found = _folder(place).read()
+    except NoState as error:
+        raise CommandFailed(str(error)) from error
+    if json:
+        print_json(found)
+    elif prometheus:
+        print(exposition(found), end="")
+    else:
+        _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:
+    word = f"{found['name']} {found['state']}, process {found['pid']} on {found['master']}"
+    print(f"{word}: {found['error']}" if found["error"] else word)
+    print_table(
+        ("QUERY", "BATCH", "ROWS", "ROWS/S", "BATCH MS", "BACKLOG", "DEAD LETTERS", "TO"),
+        [
+            (
+                each["name"],
+                None if each["batch_id"] < 0 else each["batch_id"],
+                each["total_rows"],
+                round(each["rows_per_second"]),
+                each["batch_ms"],
+                ", ".join(f"{source} {count}" for source, count in each["backlog"].items()),
+                each["dead_letters"],
+                each["sink"],
+            )
+            for each in found["queries"]
+        ],
+    )
+
+
+def _folder(place: Path) -> "StateFolder":
+    from tidelog.jobs.pipeline.state import StateFolder, folder_of
+
+    return StateFolder(place) if place.is_dir() else StateFolder(folder_of(_load(place, None)))
+
+
+def _load(file: Path, bootstrap: str | None) -> "Pipeline":
+    from tidelog.jobs.pipeline.parsing import BadPipeline, load
+
+    try:
+        return load(file, bootstrap=bootstrap)
+    except BadPipeline as error:
+        raise _mistaken(error) from None
+    except OSError as error:
+        raise bad_usage(f"{file}: {error.strerror or error}") from error
+
+
+def _mistaken(error: Any) -> CommandFailed:
+    """A line for each mistake; how many there are is the last one."""
+    for each in error.mistakes:
+        print(each.told(error.file), file=sys.stderr)
+    count = len(error.mistakes)
+    return CommandFailed(f"{error.file} has {count} mistake{'s' * (count != 1)}")
+
+
+def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "RunState":
+    from dataclasses import asdict
+
+    from tidelog.jobs import session
+    from tidelog.jobs.pipeline.metrics import served
+    from tidelog.jobs.pipeline.state import Busy, StateFolder, folder_of
+
+    folder = StateFolder(folder_of(pipeline))
+    try:
+        with folder.held():
+            spark = session.start(pipeline.name, master, pipeline.spark)
+            try:
+                from tidelog.jobs.pipeline.running import PipelineFailed, Run
+
+                running = Run(spark, pipeline, folder, report)
+                _stop_on_signals(running.stop)
+                try:
+                    with served(pipeline.metrics_port, lambda: asdict(running.state)) as port:
+                        report.started(running.state, port)
+                        return running.run(once=once)
+                except PipelineFailed as error:
+                    raise CommandFailed(str(error)) from error
+            finally:
+                spark.stop()
+    except (Busy, session.NoSpark) as error:
+        raise CommandFailed(str(error)) from error
+    except OSError as error:
+        raise CommandFailed(f"{pipeline.name}: {error.strerror or error}") from error
+
+
+def _stop_on_signals(stop: Any) -> None:
+    """Spark has set handlers of its own by now, which would end a batch in its middle."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, lambda *_: stop())

@@ -1,0 +1,182 @@
+"""The streaming queries of a pipeline: one for each sink, and one for the bad records of each source that decodes.
+
+Each has a checkpoint of its own, so that each goes on where it was, whatever became of the others.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from tidelog.jobs.pipeline import decoding, snapshots, starting
+from tidelog.jobs.pipeline.model import DeadLetters, Pipeline, Sink, Source, Step
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+# The name under which Spark reports how many bad records a batch had.
+COUNT: Final = "dead_letters"
+_FORMAT: Final = "tidelog"
+
+
+class BadStep(RuntimeError):
+    """A step that does not do what a step does, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Not started yet. `sink` says in a word where it writes."""
+
+    name: str
+    sink: str
+    start: "Callable[[], StreamingQuery]"
+
+
+class Builder:
+    """Of one pipeline in one session."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, folder: Path, pause_file: Path) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._folder = folder
+        self._pause_file = pause_file
+        self._views: dict[str, DataFrame] = {}
+        self._options: dict[str, dict[str, str]] = {}
+
+    def plan(self, *, once: bool) -> list[Planned]:
+        """Everything is looked at by Spark, nothing runs yet."""
+        pipeline = self._pipeline
+        for path in pipeline.python_files:
+            self._spark.sparkContext.addPyFile(path)
+        for source in pipeline.sources:
+            self._add(source.name, self._good(source))
+        for table in pipeline.tables:
+            reader = self._spark.read.format(table.format).options(**table.options)
+            if table.schema is not None:
+                reader = reader.schema(table.schema)
+            self._add(table.name, reader.load(table.path) if table.path else reader.load())
+        for step in pipeline.steps:
+            self._add(step.name, self._result(step))
+        trigger: dict[str, Any] = {"availableNow": True}
+        if not once and pipeline.interval_ms is not None:
+            trigger = {"processingTime": f"{pipeline.interval_ms} milliseconds"}
+        made = [(sink.name, _place(sink), self._writer(sink)) for sink in pipeline.sinks]
+        if pipeline.dead_letters is not None:
+            for source in pipeline.sources:
+                if source.can_fail:
+                    writer = self._letters(source, pipeline.dead_letters)
+                    to = pipeline.dead_letters
+                    where = f"topic {to.topic}" if to.path is None else f"{to.path}/{source.name}"
+                    made.append((f"dead_letters.{source.name}", where, writer))
+        return [self._planned(name, where, writer.trigger(**trigger)) for name, where, writer in made]
+
+    def _planned(self, name: str, sink: str, writer: "DataStreamWriter") -> Planned:
+        checkpoint = f"{self._pipeline.checkpoint}/queries/{name}"
+        return Planned(
+            name=name,
+            sink=sink,
+            start=lambda: writer.queryName(name).option("checkpointLocation", checkpoint).start(),
+        )
+
+    def _add(self, name: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(name)
+        self._views[name] = frame
+
+    # --- sources ---
+
+    def _stream(self, source: Source) -> DataFrame:
+        if source.name not in self._options:
+            self._options[source.name] = starting.settled(source, self._folder) | {"pauseFile": str(self._pause_file)}
+        return self._spark.readStream.format(_FORMAT).options(**self._options[source.name]).load()
+
+    def _good(self, source: Source) -> DataFrame:
+        if source.batch:
+            return decoding.good(self._spark.read.format(_FORMAT).options(**source.options).load(), source)
+        frame = decoding.good(self._stream(source), source)
+        if source.watermark is not None:
+            frame = frame.withWatermark(source.watermark.column, source.watermark.delay)
+        return frame
+
+    # --- steps ---
+
+    def _result(self, step: Step) -> DataFrame:
+        if step.sql is not None:
+            frame = self._spark.sql(step.sql)
+        else:
+            assert step.function is not None
+            frame = self._function(step.function)(*(self._views[name] for name in step.inputs))
+            if not isinstance(frame, DataFrame):
+                raise BadStep(f"steps.{step.name}: {step.function} gave {type(frame).__name__}, not a DataFrame")
+        if step.watermark is not None:
+            frame = frame.withWatermark(step.watermark.column, step.watermark.delay)
+        return frame
+
+    def _function(self, path: str) -> Callable[..., Any]:
+        module, _, name = path.partition(":")
+        beside = str(self._pipeline.folder)
+        if beside not in sys.path:
+            sys.path.insert(0, beside)
+        found = importlib.import_module(module)
+        # Executors need not have the module: what of it runs there is sent as code, not by name.
+        cloudpickle.register_pickle_by_value(found)  # type: ignore[no-untyped-call]
+        function: Callable[..., Any] = getattr(found, name)
+        return function
+
+    # --- sinks ---
+
+    def _writer(self, sink: Sink) -> "DataStreamWriter":
+        frame = self._views[sink.input]
+        if sink.format == _FORMAT and sink.encode is not None:
+            key = [] if sink.key is None else [f.col(sink.key).cast("string").alias("key")]
+            frame = frame.select(*key, f.to_json(f.struct("*")).alias("value"))
+        options = sink.options | ({"topic": sink.topic} if sink.topic is not None else {})
+        writer = frame.writeStream.outputMode(sink.mode)
+        if sink.path is not None and sink.mode == "complete":
+            path, file_format = sink.path, sink.format
+            return writer.foreachBatch(lambda rows, batch: snapshots.write(rows, batch, path, file_format, options))
+        if sink.each_batch:
+            return writer.foreachBatch(lambda rows, _: _write_batch(rows, sink, options))
+        writer = writer.format(sink.format).options(**options)
+        if sink.partition_by:
+            writer = writer.partitionBy(*sink.partition_by)
+        return writer.option("path", sink.path) if sink.path is not None else writer
+
+    def _letters(self, source: Source, to: DeadLetters) -> "DataStreamWriter":
+        if source.batch:
+            # What a table of a topic leaves out is found by a stream over the same topic.
+            unending = {key: value for key, value in source.options.items() if not key.lower().startswith("ending")}
+            self._options[source.name] = unending | {"pauseFile": str(self._pause_file)}
+        letters = decoding.bad(self._stream(source), source).observe(COUNT, f.count(f.lit(1)).alias(COUNT))
+        if to.path is not None:
+            # Spark's log of written files has one writer.
+            return letters.writeStream.format("parquet").option("path", f"{to.path}/{source.name}")
+        headers = f.array(
+            *(
+                f.struct(
+                    f.lit(f"tidelog.{name}").alias("key"), f.col(name).cast("string").cast("binary").alias("value")
+                )
+                for name in ("source", "reason", "topic", "partition", "offset", "timestamp")
+            )
+        )
+        frame = letters.select("key", "value", headers.alias("headers"))
+        writer = frame.writeStream.format(_FORMAT).option("kafka.bootstrap.servers", to.bootstrap)
+        return writer.option("topic", str(to.topic))
+
+
+def _write_batch(rows: DataFrame, sink: Sink, options: dict[str, str]) -> None:
+    """At least once: a batch that runs again is written again."""
+    writer = rows.write.format(sink.format).options(**options).mode("append")
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    writer.save(sink.path) if sink.path is not None else writer.save()
+
+
+def _place(sink: Sink) -> str:
+    return sink.path or (f"topic {sink.topic}" if sink.topic else sink.format)
