@@ -29,8 +29,8 @@ test: $(STAMP) ## everything that needs a package index only
 	$(BIN)/pytest tests -m "not interop" -n $(WORKERS) --dist loadgroup
 
 check: $(STAMP) ## format, lint, types, import contracts, numbered rules
-	$(BIN)/ruff format --check --quiet src tests benchmarks tools
-	$(BIN)/ruff check --quiet src tests benchmarks tools
+	$(BIN)/ruff format --check --quiet src tests benchmarks tools examples
+	$(BIN)/ruff check --quiet src tests benchmarks tools examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config .importlinter --no-logo --no-cache
 	$(BIN)/python tools/rules.py

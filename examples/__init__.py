@@ -1,0 +1,1 @@
+"""Worked examples of pipelines: `python -m examples.clickstream`, and so on."""
