@@ -192,7 +192,7 @@ def _offsets(found: Any) -> Mapping[str, Any]:
 def _reads(source: Source, topic: str) -> bool:
     options = {key.lower(): value for key, value in source.options.items()}
     if "subscribepattern" in options:
-        return re.fullmatch(options["subscribepattern"].strip(), topic) is not None
+        return re.search(options["subscribepattern"].strip(), topic) is not None
     if "assign" in options:
         return topic in json.loads(options["assign"])
     return topic in (each.strip() for each in options.get("subscribe", "").split(","))
