@@ -37,6 +37,7 @@ def test_runs_are_counted_by_how_many_brokers_failed() -> None:
     assert [risky.loss(failing) for failing in (1, 2, 3)] == [(0, 3), (3, 3), (0, 3)]
     assert (risky.lost, risky.acknowledged, [each.seed for each in risky.counter_examples]) == (9, 1000, [1, 4, 7])
     assert risky.as_dict()["loss"]["2"]["share"] == 1.0
+    assert (safe.unavailable_seeds, risky.unavailable_seeds) == ([], [1, 4, 7])
     assert replay(risky.counter_examples[0]) == "tidelog sim --replay 1 --durability rf=3,min=1,acks=1"
     html = page_of([safe, risky]).html()
     assert "tidelog sim --replay 1 --durability" in html

@@ -85,6 +85,10 @@ class Tally:
         return sorted((run for run in self.runs if run.lost), key=lambda run: run.seed)
 
     @property
+    def unavailable_seeds(self) -> list[int]:
+        return sorted(run.seed for run in self._of(None) if run.unavailable)
+
+    @property
     def broken(self) -> list[Run]:
         return [run for run in self.runs if run.broken]
 
@@ -100,6 +104,7 @@ class Tally:
             "loss": self.loss().as_dict() | {str(n): self.loss(n).as_dict() for n in FAILING},
             "unavailability": self.unavailability().as_dict()
             | {str(n): self.unavailability(n).as_dict() for n in FAILING},
+            "unavailable_seeds": self.unavailable_seeds,
             "counter_examples": [
                 run._asdict() | {"replay": replay(run)} for run in (*self.counter_examples, *self.broken)
             ],

@@ -56,6 +56,11 @@ def page_of(found: Sequence[Tally]) -> Page:
                 for run in each.counter_examples[:_EXAMPLES]
             ],
         )
+    page.heading("Seeds in which a partition was unavailable")
+    page.table(
+        ["Configuration", "Seeds"],
+        [[each.configuration, ", ".join(str(seed) for seed in each.unavailable_seeds)] for each in found],
+    )
     broken = [run for each in found for run in each.broken]
     if broken:
         page.heading("Runs that came to no end")
