@@ -26,7 +26,7 @@ demo: $(STAMP) ## the whole story in under a minute
 	$(BIN)/tidelog demo
 
 test: $(STAMP) ## everything that needs a package index only
-	$(BIN)/pytest tests -m "not interop" -n $(WORKERS) --dist loadgroup
+	$(BIN)/pytest tests -m "not interop" -n $(WORKERS)
 
 check: $(STAMP) ## format, lint, types, import contracts, numbered rules
 	$(BIN)/ruff format --check --quiet src tests benchmarks tools examples
@@ -39,7 +39,7 @@ interop: $(STAMP) ## what needs more: Kafka's own tools, kcat
 	$(BIN)/pytest tests/interop -m interop
 
 soak: $(STAMP) ## the long runs, at full length
-	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --dist loadgroup --timeout 3600
+	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --timeout 3600
 
 mutants: $(STAMP) ## old bugs brought back, and how soon an invariant notices each
 	$(BIN)/python tools/mutants.py --clean 400

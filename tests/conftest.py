@@ -1,6 +1,7 @@
 """What all tests share: property tests are the same on every run, and a loaded machine does not fail them."""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,3 +20,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-scenarios", action="store_true", help="write what happened into the files of tests/scenarios"
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Stories on Spark share one JVM in one worker. (Marks of xdist's `loadgroup` have no effect in this pytest.)"""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+    return OneSpark(config, log)

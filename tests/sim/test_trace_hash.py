@@ -26,7 +26,6 @@ def told_by(program: str, version: str, hash_seed: str) -> str:
 
 
 # One after the other: they share the directory of libraries.
-@pytest.mark.xdist_group("pythons")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_the_trace_of_a_seed_is_the_same_to_the_byte(version: str) -> None:

@@ -29,6 +29,9 @@ def spark() -> "Iterator[SparkSession]":
         SparkSession.builder.master("local[2]")
         .appName("tidelog tests")
         .config("spark.ui.enabled", "false")
+        # Stories are short: time spent on compiling well what runs twice is lost.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+        .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")

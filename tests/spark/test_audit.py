@@ -12,7 +12,7 @@ from tidelog.jobs.audit.report import page_of
 from tidelog.testing import Cluster
 from tidelog.wire.records.batch import BatchHeader, iter_headers, seal
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 def fill(bootstrap: str, topic: str, partition: int, count: int) -> None:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from tidelog.jobs.campaign.job import campaign, row
 from tidelog.sim.durability import Durability, run
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 def test_verdicts_of_executors(spark: SparkSession) -> None:

@@ -13,7 +13,6 @@ from tests.spark.test_pipeline import Pipelines
 from tidelog.testing import Cluster
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.soak,
     pytest.mark.skipif(not full_length(), reason="half a minute for what other tests show in part: make soak"),
     pytest.mark.timeout(300),

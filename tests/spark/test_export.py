@@ -11,7 +11,7 @@ from tidelog.jobs.export.folder import BadFolder, Mode
 from tidelog.jobs.export.job import export
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 DAY_MS = 24 * 3600 * 1000
 START_MS = 1_700_000_000_000

@@ -13,7 +13,7 @@ from tidelog.jobs.health.model import TOPIC
 from tidelog.jobs.health.report import page_of
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 EVENTS = {
     "tidelog.replication.events.enable": "true",
@@ -73,7 +73,9 @@ def test_brokers_publish_what_happens(spark: SparkSession) -> None:
         assert not [event for event in told if event.get("topic") == TOPIC]
         found = health(read_events(spark, cluster.bootstrap), window_s=10)
         [orders] = [each for each in found.partitions if each.topic == "orders"]
-        assert (orders.topic, orders.shrinks >= 1, orders.expands >= 1) == ("orders", True, True)
+        # Broker 1 takes 2 out of the ISR, or takes over from it: whoever of them led.
+        assert orders.shrinks + orders.leader_moves >= 1
+        assert orders.expands >= 1
         assert orders.under_replicated_s > 0
         assert set(found.brokers) == {1, 2}
 

@@ -15,7 +15,7 @@ from tidelog.jobs.pipeline.running import PipelineFailed, Run
 from tidelog.jobs.pipeline.state import ENDED, FAILED, QueryState, RunState, StateFolder, folder_of
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 Topic = Callable[..., str]
 

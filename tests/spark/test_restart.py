@@ -20,7 +20,7 @@ from tests.spark.standalone import Driver, Standalone, standalone
 from tidelog.jobs.pipeline.state import NoState, StateFolder
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.soak, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1500)]
 
 SECONDS = 60.0
 PARTITIONS = 3

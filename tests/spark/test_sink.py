@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidelog.client.partitioner import partition_for_key
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 def read(spark: SparkSession, cluster: Cluster, topic: str) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tidelog.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
