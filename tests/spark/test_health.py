@@ -64,6 +64,10 @@ def test_brokers_publish_what_happens(spark: SparkSession) -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap})
         producer.produce("orders", value=b"1")
         assert producer.flush(30) == 0
+        # What a broker has not told when it is killed, nobody knows: that it led, for one.
+        events_until(
+            cluster.bootstrap, lambda event: (event["event"], event.get("topic")) == ("leadership_taken", "orders")
+        )
         cluster.kill(2)
         cluster.wait_leader("orders", 0, not_in=[2])
         events_until(cluster.bootstrap, lambda event: event.get("under_replicated"))
