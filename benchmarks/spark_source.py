@@ -124,6 +124,7 @@ def workers() -> Iterator[int]:
         try:
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
         except FileNotFoundError:
+            # This one too.
             continue
         if b"pyspark.daemon" in line:
             yield pid

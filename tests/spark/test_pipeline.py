@@ -79,6 +79,7 @@ BAD: dict[bytes, str] = {
     b'{"id": 1}}': "the value is not one JSON object",
     b'{"id": 1},{"id": 2}': "the value is not one JSON object",
     b'{"id": 1}, "id": 2': "the value is not one JSON object",
+    b'{"id": 1}],"end":1,"v":[{"id": 2}': "the value is not one JSON object",
     b"null": "the value is null in JSON",
     b'[{"id": 1}]': "the value does not fit its schema",
     b'{"id": "x", "name": "n"}': "the value does not fit its schema: id bigint",

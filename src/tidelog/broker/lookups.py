@@ -1,10 +1,14 @@
 """Small questions that several handlers ask of the metadata."""
 
+from typing import Final
 from uuid import UUID
 
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ClusterImage
 from tidelog.wire.errors import ErrorCode
+
+# Kafka's "debugging" reader sees what a consumer does, on any replica: audits compare them with it.
+DEBUGGING_REPLICA: Final = -2
 
 
 def topic_name(image: ClusterImage, topic_id: UUID) -> str:

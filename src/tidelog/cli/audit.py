@@ -93,23 +93,11 @@ def _check(directories: list[Path]) -> None:
 
 
 def _print(found: "Audit") -> None:
-    from tidelog.jobs.audit.report import offsets, verdict, where
+    from tidelog.jobs.audit.report import cells, offsets, where
 
     print_table(
         ["PARTITION", "NODES", "FROM", "TO", "BATCHES", "RECORDS", "BYTES", "VERDICT"],
-        [
-            [
-                f"{each.topic}-{each.partition}",
-                ",".join(str(node) for node in each.nodes),
-                each.start,
-                each.end,
-                each.batches,
-                each.records,
-                each.bytes,
-                verdict(each),
-            ]
-            for each in found.partitions
-        ],
+        [cells(each) for each in found.partitions],
     )
     for each in found.partitions:
         if each.first is not None:

@@ -1,7 +1,5 @@
 """One Spark session with both connectors, and the brokers that both read from: Tidelog, and Apache Kafka itself."""
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ from tests.interop.apache_kafka import ApacheKafka
 from tests.interop.kafka_jars import ensure_connector
 from tests.interop.registries import RegistryUnreachable, ensure_debian, skip_unreachable
 from tests.interop.spark.topics import Topics
+from tests.spark_sessions import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,27 +32,9 @@ def connector() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def spark(connector: list[Path]) -> "Iterator[SparkSession]":
-    from pyspark.sql import SparkSession
-
-    import tidelog.spark
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("tidelog interop")
-        .config("spark.jars", ",".join(map(str, connector)))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    tidelog.spark.register(session)
-    yield session
-    session.stop()
+    jars = ",".join(map(str, connector))
+    with spark_session("tidelog interop", log_level="OFF", **{"spark.jars": jars}) as session:
+        yield session
 
 
 @pytest.fixture(scope="session", params=["tidelog", "apache"])

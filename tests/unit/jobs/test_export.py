@@ -1,11 +1,16 @@
 """What an export keeps in its directory."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tidelog.jobs.export.folder import COMMIT_LOG, BadFolder, ExportFolder, Identity, committed_files
+from tidelog.jobs.drivers import Jvm, StillThere, birth
+from tidelog.jobs.export.folder import COMMIT_LOG, JVM, BadFolder, ExportFolder, Identity, committed_files
 
+HERE = Jvm(os.getpid(), birth(os.getpid()))
 ORDERS = Identity(topic="orders", mode="days", text=False)
 
 
@@ -44,15 +49,22 @@ def test_files_that_do_not_count_go_and_no_others(tmp_path: Path) -> None:
 
 def test_a_directory_belongs_to_one_export(tmp_path: Path) -> None:
     folder = ExportFolder(tmp_path / "orders")
-    with folder.held(ORDERS), pytest.raises(BadFolder, match="is running"), ExportFolder(folder.path).held(ORDERS):
+    with (
+        folder.held(ORDERS, HERE),
+        pytest.raises(BadFolder, match="is running"),
+        ExportFolder(folder.path).held(ORDERS, HERE),
+    ):
         pass
-    with folder.held(ORDERS):
+    with folder.held(ORDERS, HERE):
         pass
-    with pytest.raises(BadFolder, match="another kind"), folder.held(Identity(topic="x", mode="days", text=False)):
+    with (
+        pytest.raises(BadFolder, match="another kind"),
+        folder.held(Identity(topic="x", mode="days", text=False), HERE),
+    ):
         pass
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    with pytest.raises(BadFolder, match=r"thesis\.txt is in it"), ExportFolder(tmp_path / "mine").held(ORDERS):
+    with pytest.raises(BadFolder, match=r"thesis\.txt is in it"), ExportFolder(tmp_path / "mine").held(ORDERS, HERE):
         pass
 
 
@@ -71,3 +83,19 @@ def test_a_table_counts_once_the_manifest_names_it(tmp_path: Path) -> None:
         assert (tmp_path / "current").resolve() == table
     assert [table.exists() for table in tables] == [False, True, True]
     assert folder.manifest() == {"table": "table-000002", "batch": 2, "rows": 2}
+
+
+def test_the_jvm_of_a_killed_export_is_waited_for_before_anything_is_swept(tmp_path: Path) -> None:
+    """It may be about to commit the files that it has written."""
+    other = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    theirs = Jvm(other.pid, birth(other.pid))
+    with pytest.raises(KeyboardInterrupt), ExportFolder(tmp_path).held(ORDERS, theirs):
+        raise KeyboardInterrupt
+    with pytest.raises(StillThere, match=str(other.pid)):
+        theirs.wait_until_gone(patience_s=0)
+    assert other.stdin is not None
+    other.stdin.close()
+    with ExportFolder(tmp_path).held(ORDERS, HERE):
+        assert birth(other.pid) == ""
+    assert not (tmp_path / JVM).exists()
+    other.wait()

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tidelog.cli.app import run
+from tidelog.jobs.drivers import birth
 from tidelog.jobs.pipeline.metrics import exposition, served
-from tidelog.jobs.pipeline.state import DIED, RUNNING, Busy, QueryState, RunState, StateFolder, birth
+from tidelog.jobs.pipeline.state import DIED, RUNNING, Busy, QueryState, RunState, StateFolder
 
 HOLDER = """
 import sys
@@ -69,6 +70,16 @@ def test_the_jvm_of_a_killed_run_is_waited_for(tmp_path: Path) -> None:
         assert birth(other.pid) == ""
     other.wait()
     assert birth(os.getpid()) != ""
+
+
+def test_a_state_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
+    """Nobody can tell whose JVM may still write to the checkpoint."""
+    (tmp_path / "pipeline.json").write_text("")
+    with (
+        pytest.raises(Busy, match=r"pipeline\.json is not what a pipeline wrote.*remove the file"),
+        StateFolder(tmp_path).held(),
+    ):
+        pass
 
 
 def test_numbers_for_prometheus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from tidelog.broker.appends import ReplicaFetch, wake
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.fetch_sessions import FetchSession, SessionFetch, WantedPartition, replica_of
-from tidelog.broker.lookups import absent_partition_error, topic_name
+from tidelog.broker.lookups import DEBUGGING_REPLICA, absent_partition_error, topic_name
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.replication.reading import NOTHING, Read
@@ -25,8 +25,6 @@ from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 TOPIC_IDS_SINCE: Final = 13
 # The smallest budget that still lets a partition's first batch be looked for.
 NO_BYTES_LEFT: Final = 0
-# Kafka's "debugging" reader sees what a consumer does, on any replica: audits compare them with it.
-DEBUGGING_REPLICA: Final = -2
 # In `high_watermark` of a request: its sender does not say what it knows (KIP-1166).
 NOT_TOLD: Final = 2**63 - 1
 

@@ -6,7 +6,7 @@ local offset (v8) is the log start and there is no tiered offset (v9).
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
-from tidelog.broker.lookups import absent_partition_error
+from tidelog.broker.lookups import DEBUGGING_REPLICA, absent_partition_error
 from tidelog.core.ids import TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -18,7 +18,6 @@ from tidelog.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-DEBUGGING_REPLICA = -2
 LATEST = -1
 EARLIEST = -2
 # Newest timestamp (KIP-734), earliest local and tiered (KIP-405, KIP-1005), waiting for upload (KIP-1023).

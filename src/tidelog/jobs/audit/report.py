@@ -1,5 +1,7 @@
 """An audit as a page."""
 
+from typing import Any
+
 from tidelog.jobs.audit.compare import Audit, Difference, PartitionResult
 from tidelog.jobs.page import Code, Page
 
@@ -10,6 +12,20 @@ def where(found: Difference) -> str:
 
 def offsets(found: Difference) -> str:
     return f"{found.first_offset}..{found.last_offset}"
+
+
+def cells(each: PartitionResult) -> list[Any]:
+    """A partition as a row: its name, nodes, what was compared, how much it was, and the verdict."""
+    return [
+        f"{each.topic}-{each.partition}",
+        ", ".join(str(node) for node in each.nodes),
+        each.start,
+        each.end,
+        each.batches,
+        each.records,
+        each.bytes,
+        verdict(each),
+    ]
 
 
 def verdict(result: PartitionResult) -> str:
@@ -46,19 +62,7 @@ def page_of(audit: Audit) -> Page:
     page.heading("Partitions")
     page.table(
         ["Partition", "Nodes", "Compared from", "to", "Batches", "Records", "Bytes", "Verdict"],
-        [
-            [
-                f"{each.topic}-{each.partition}",
-                ", ".join(str(node) for node in each.nodes),
-                each.start,
-                each.end,
-                each.batches,
-                each.records,
-                each.bytes,
-                verdict(each),
-            ]
-            for each in audit.partitions
-        ],
+        [cells(each) for each in audit.partitions],
     )
     if audit.damage:
         page.heading("Damage")

@@ -3,6 +3,7 @@ passed over by whoever reads the directory as Parquet.
 
 _tidelog.json     whose directory this is: the topic, and what is made of it
 _tidelog.lock     held while an export runs
+_tidelog.jvm      the JVM of the last one
 _checkpoint/      how far the topic was read, with leader epochs: Spark's checkpoint of the query
 _spark_metadata/  by day: the files that count (Spark's commit log)
 _manifest.json    latest: the table that counts
@@ -10,7 +11,6 @@ _manifest.json    latest: the table that counts
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tidelog.jobs.drivers import Jvm, StillThere
+from tidelog.storage.posix import PosixDisk
+
 IDENTITY: Final = "_tidelog.json"
 LOCK: Final = "_tidelog.lock"
+JVM: Final = "_tidelog.jvm"
 CHECKPOINT: Final = "_checkpoint"
 COMMIT_LOG: Final = "_spark_metadata"
 MANIFEST: Final = "_manifest.json"
@@ -60,8 +64,8 @@ class ExportFolder:
         return self.path / CHECKPOINT
 
     @contextmanager
-    def held(self, identity: Identity) -> Iterator[None]:
-        """While nobody else exports into it. Made if it is not there."""
+    def held(self, identity: Identity, jvm: Jvm) -> Iterator[None]:
+        """While nobody else exports into it, and nothing of a run that was killed does. Made if it is not there."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / LOCK).open("w") as file:
             try:
@@ -69,7 +73,11 @@ class ExportFolder:
             except BlockingIOError:
                 raise BadFolder(f"another export into {self.path} is running") from None
             self._claim(identity)
+            self._wait_for_last(jvm)
+            _write(self.path / JVM, asdict(jvm))
             yield
+            # Not after a failure: something of it may go on in the JVM.
+            (self.path / JVM).unlink()
 
     def _claim(self, identity: Identity) -> None:
         path = self.path / IDENTITY
@@ -79,12 +87,26 @@ class ExportFolder:
                 raise BadFolder(
                     f"{self.path} is not empty and was not made by an export: {sorted(strange)[0]} is in it"
                 )
-            write_atomic(path, asdict(identity))
+            _write(path, asdict(identity))
             return
         known = _read(path)
         if known != asdict(identity):
             said = ", ".join(f"{name} {value!r}" for name, value in known.items())
             raise BadFolder(f"{self.path} holds an export of another kind: {said}")
+
+    def _wait_for_last(self, own: Jvm) -> None:
+        path = self.path / JVM
+        if not path.exists():
+            return
+        told = _read(path)
+        last = Jvm(int(told.get("pid", 0)), str(told.get("born", "")))
+        if last == own:
+            # An earlier export of this session, which has stopped its query.
+            return
+        try:
+            last.wait_until_gone()
+        except StillThere as error:
+            raise BadFolder(f"{self.path}: {error}") from error
 
     # --- by day ---
 
@@ -124,7 +146,7 @@ class ExportFolder:
         """From here on `table` counts. The one before it stays, for those who read it now."""
         before = self.manifest()
         kept = {table.name} | ({before["table"]} if before is not None else set())
-        write_atomic(self.path / MANIFEST, {"table": table.name, "batch": batch, "rows": rows})
+        _write(self.path / MANIFEST, {"table": table.name, "batch": batch, "rows": rows})
         link, temporary = self.path / "current", self.path / ".current"
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(table.name)
@@ -170,16 +192,5 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def write_atomic(path: Path, content: dict[str, Any]) -> None:
-    """Readers see the old file or the new one, whole; after a power cut too."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+def _write(path: Path, content: dict[str, Any]) -> None:
+    PosixDisk().write_atomic(str(path), json.dumps(content, indent=2).encode())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from tidelog.jobs.drivers import jvm_of
 from tidelog.jobs.export.folder import ExportFolder, Identity, Mode
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def export(
 ) -> Exported:
     """Everything that is new in the topic since the last run, each record once, however runs end."""
     folder = ExportFolder(directory)
-    with folder.held(Identity(topic=topic, mode=mode.value, text=text)):
+    with folder.held(Identity(topic=topic, mode=mode.value, text=text), jvm_of(spark)):
         swept = folder.sweep() if mode is Mode.DAYS else 0
         frame = _source(spark, bootstrap, topic, text=text, fail_on_data_loss=fail_on_data_loss)
         if mode is Mode.DAYS:
@@ -52,7 +53,10 @@ def export(
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
         progress = [each for each in query.recentProgress if each.numInputRows]
         manifest = folder.manifest()
         return Exported(

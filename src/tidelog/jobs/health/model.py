@@ -8,11 +8,9 @@ TOPIC: Final = "__replication_events"
 
 
 @dataclass(slots=True, kw_only=True)
-class PartitionHealth:
-    """One partition over the whole time. Lag is in records, of all its followers together."""
+class Figures:
+    """Of a partition, or of all; then seconds are partition-seconds. Lag is in records, of all followers together."""
 
-    topic: str
-    partition: int
     shrinks: int = 0
     expands: int = 0
     leader_moves: int = 0
@@ -24,6 +22,14 @@ class PartitionHealth:
     lag_p95: int = 0
     lag_p99: int = 0
     lag_max: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionHealth(Figures):
+    """One partition over the whole time."""
+
+    topic: str
+    partition: int
 
     @property
     def trouble(self) -> tuple[float, ...]:
@@ -37,23 +43,11 @@ class PartitionHealth:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowHealth:
+@dataclass(slots=True, kw_only=True)
+class WindowHealth(Figures):
     """All partitions in one window of time, which begins at `start_ms`."""
 
     start_ms: int
-    shrinks: int = 0
-    expands: int = 0
-    leader_moves: int = 0
-    unclean_elections: int = 0
-    records_lost: int = 0
-    # Partition-seconds.
-    under_replicated_s: float = 0.0
-    stalled_s: float = 0.0
-    lag_p50: int = 0
-    lag_p95: int = 0
-    lag_p99: int = 0
-    lag_max: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

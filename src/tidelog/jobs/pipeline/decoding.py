@@ -2,7 +2,8 @@
 runs on a row.
 
 A JSON value is parsed inside of `{"v":[…],"end":1}`. Spark's parser stops after the first whole value, so that alone it
-would take `{"a":1} and more` for a good record; nor does it say that nothing at all, or `null`, is none.
+would take `{"a":1} and more` for a good record; nor does it say that nothing at all, or `null`, is none. A value that
+ends the wrapper and begins another, `{"a":1}],"b":[2`, is known by the names in it: there are more than those two.
 """
 
 from dataclasses import dataclass
@@ -72,8 +73,9 @@ def decode(name: str, how: Decoding) -> Decoded:
     if how.format != JSON:
         return Decoded([(name, text)], not_text)
     schema = _nullable(how.schema)
+    wrapped = f.concat(f.lit('{"v":['), text, f.lit('],"end":1}'))
     parsed = f.from_json(
-        f.concat(f.lit('{"v":['), text, f.lit('],"end":1}')),
+        wrapped,
         StructType(
             [
                 StructField("v", ArrayType(schema)),
@@ -84,7 +86,7 @@ def decode(name: str, how: Decoding) -> Decoded:
         how.options | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT},
     )
     one = f.get(parsed["v"], f.lit(0))
-    is_whole = parsed["end"].isNotNull()
+    is_whole = parsed["end"].isNotNull() & (f.size(f.json_object_keys(wrapped)) == f.lit(2))
     is_misfit = is_whole & parsed[_CORRUPT].isNotNull() & _is_json(text)
     is_bad = parsed[_CORRUPT].isNotNull() | ~is_whole | (f.size(parsed["v"]) != 1)
     reason = (

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidelog.jobs.drivers import jvm_of
 from tidelog.jobs.pipeline import state as states
 from tidelog.jobs.pipeline.model import Pipeline, Source
 from tidelog.jobs.pipeline.queries import COUNT, Builder
@@ -43,16 +44,15 @@ class Run:
         self._report = report
         self._stopping = threading.Event()
         self._hurry = threading.Event()
-        jvm: Any = spark.sparkContext._jvm
-        jvm_pid = int(jvm.java.lang.ProcessHandle.current().pid())
+        jvm = jvm_of(spark)
         self.state = RunState(
             name=pipeline.name,
             file=str(pipeline.file),
             master=spark.sparkContext.master or "",
             pid=os.getpid(),
             started_ms=_now_ms(),
-            jvm_pid=jvm_pid,
-            jvm_born=states.birth(jvm_pid),
+            jvm_pid=jvm.pid,
+            jvm_born=jvm.born,
         )
         self._seen: dict[str, int] = {}
         self._starts: dict[str, Callable[[], StreamingQuery]] = {}

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 from tidelog.jobs.pipeline.model import Source
-from tidelog.jobs.pipeline.state import replace_file
 from tidelog.spark.brokers import Brokers
 from tidelog.spark.offsets import Position, offsets_json, parse_offsets
 from tidelog.spark.options import parse
 from tidelog.spark.planning import Planner
 from tidelog.spark.points import EARLIEST, Earliest
+from tidelog.storage.posix import PosixDisk
 
 _DECIDES = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp", "startingoffsetsbytimestampstrategy")
 
@@ -30,7 +30,7 @@ def settled(source: Source, folder: Path) -> dict[str, str]:
             found = {tp: found.get(tp, Position(EARLIEST)) for tp in brokers.partitions()}
         else:
             found = Planner(options, brokers).initial()
-            replace_file(kept, json.dumps(offsets_json(found)))
+            PosixDisk().write_atomic(str(kept), json.dumps(offsets_json(found)).encode())
     finally:
         brokers.close()
     others = {name: value for name, value in source.options.items() if name.lower() not in _DECIDES}

@@ -7,15 +7,15 @@ still finish a batch, so that the next run waits for that too.
 import contextlib
 import fcntl
 import json
-import os
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tidelog.jobs.drivers import Jvm, StillThere
 from tidelog.jobs.pipeline.model import Pipeline
+from tidelog.storage.posix import PosixDisk
 
 STARTING: Final = "starting"
 RUNNING: Final = "running"
@@ -27,8 +27,6 @@ DIED: Final = "died"
 _STATE: Final = "pipeline.json"
 _LOCK: Final = "pipeline.lock"
 _PAUSE: Final = "pipeline.pause"
-_JVM_PATIENCE_S: Final = 120.0
-_POLL_S: Final = 0.1
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -71,11 +69,8 @@ class NoState(RuntimeError):
     """Nothing has run there."""
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Readers see the old or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    temporary.replace(path)
+class BadState(NoState):
+    """Something is there, and nobody can tell what has run."""
 
 
 def folder_of(pipeline: Pipeline) -> Path:
@@ -115,26 +110,27 @@ class StateFolder:
         try:
             return f"process {self._read()['pid']}"
         except (NoState, KeyError):
+            # It has not written yet.
             return "another process"
 
     def _wait_for_jvm(self) -> None:
         try:
             old = self._read()
+        except BadState as error:
+            raise Busy(f"{error}; if no run of this pipeline is left on any machine, remove the file") from error
         except NoState:
+            # The first run: there is nobody to wait for.
             return
         if old.get("state") not in (STARTING, RUNNING, STOPPING):
             # It has stopped its queries itself.
             return
-        pid, born = int(old.get("jvm_pid", 0)), str(old.get("jvm_born", ""))
-        waited = 0.0
-        while pid and born and birth(pid) == born:
-            if waited > _JVM_PATIENCE_S:
-                raise Busy(f"the JVM of the last run, process {pid}, has not ended for {_JVM_PATIENCE_S:g} s")
-            threading.Event().wait(_POLL_S)
-            waited += _POLL_S
+        try:
+            Jvm(int(old.get("jvm_pid", 0)), str(old.get("jvm_born", ""))).wait_until_gone()
+        except StillThere as error:
+            raise Busy(str(error)) from error
 
     def write(self, state: RunState) -> None:
-        replace_file(self.folder / _STATE, json.dumps(asdict(state), indent=1))
+        PosixDisk().write_atomic(str(self.folder / _STATE), json.dumps(asdict(state), indent=1).encode())
 
     def read(self) -> dict[str, Any]:
         """NoState if nothing has ever run there. `state` is DIED for a run that ended without saying so."""
@@ -152,7 +148,7 @@ class StateFolder:
         except FileNotFoundError:
             raise NoState(f"no pipeline has run with its checkpoint in {self.folder}") from None
         except ValueError as error:
-            raise NoState(f"{self.folder / _STATE} is not what a pipeline wrote: {error}") from None
+            raise BadState(f"{self.folder / _STATE} is not what a pipeline wrote: {error}") from None
         return found
 
     def _is_held(self) -> bool:
@@ -165,14 +161,3 @@ class StateFolder:
         except FileNotFoundError:
             return False
         return False
-
-
-def birth(pid: int) -> str:
-    """When a process began, as the system tells it; with its number, no other one has that. Empty if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    # The name in parentheses may have blanks and parentheses in it.
-    fields = text.rpartition(")")[2].split()
-    return "" if fields[0] in ("Z", "X") else fields[19]
