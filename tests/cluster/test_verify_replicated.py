@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,13 @@ def test_three_brokers_keep_their_word(three: Cluster) -> None:
         print(json.dumps(judged["counts"]))
 
 
+# The last looks of so many let the followers breathe: while they have everything and cannot say so, nobody writes with
+# acks=all.
+BREATH, BREATHES = 25, 5
+
+
 class StaleFollowers(ControlSocket):
-    """Kills a leader whose followers have stood still while it wrote `growth` bytes."""
+    """Kills a leader that wrote `growth` bytes more than its followers, who stand still."""
 
     def __init__(self, data: Path, topic: str, growth: int) -> None:
         super().__init__(data)
@@ -54,16 +60,27 @@ class StaleFollowers(ControlSocket):
 
     def kill(self, node: int) -> None:
         followers = [other for other in self.nodes() if other != node]
-        for follower in followers:
-            self.pause(follower)
-        before = self._bytes(node)
-        wait_until(lambda: self._bytes(node) > before + self._growth, "writes that nobody fetches")
+        looks = count()
+        wait_until(lambda: self._alone_with_writes(node, followers, next(looks)), "writes that nobody fetches")
         super().kill(node)
-        for follower in followers:
-            self.resume(follower)
+        self._each(followers, self.resume)
 
-    def _bytes(self, node: int) -> int:
-        return sum(each.stat().st_size for each in self._data.log_dir(node).glob(f"{self._topic}-*/*.log"))
+    def _alone_with_writes(self, node: int, followers: list[int], look: int) -> bool:
+        if look % BREATH == 0:
+            self._each(followers, self.pause)
+        if look % BREATH >= BREATH - BREATHES:
+            self._each(followers, self.resume)
+            return False
+        return any(self._ahead(log, followers) for log in self._data.log_dir(node).glob(f"{self._topic}-*/*.log"))
+
+    def _ahead(self, log: Path, followers: list[int]) -> bool:
+        copies = [self._data.log_dir(follower) / log.parent.name / log.name for follower in followers]
+        return log.stat().st_size > max(copy.stat().st_size for copy in copies) + self._growth
+
+    @staticmethod
+    def _each(nodes: list[int], do: Callable[[int], None]) -> None:
+        for node in nodes:
+            do(node)
 
 
 async def kill_the_only_one_who_knows(cluster: Cluster, acks: str) -> Result:
@@ -78,7 +95,7 @@ async def kill_the_only_one_who_knows(cluster: Cluster, acks: str) -> Result:
     )
     # With acks=all producers soon have all their requests waiting for the followers, and write no more.
     growth = 1_000 if acks == "all" else 8_000
-    plan = RunPlan(workload=workload, seconds=120, faults=FaultPlan(kinds=("kill-leader",), rounds=2, hold_s=(0, 0)))
+    plan = RunPlan(workload=workload, seconds=120, faults=FaultPlan(kinds=("kill-leader",), rounds=1, hold_s=(0, 0)))
     async with Client(cluster.bootstrap) as client:
         return await run(client, plan, port=StaleFollowers(cluster.directory, "orders", growth))
 
@@ -87,6 +104,6 @@ async def kill_the_only_one_who_knows(cluster: Cluster, acks: str) -> Result:
 def test_what_only_a_killed_leader_had_is_lost_with_acks_1_alone(three: Cluster, acks: str, lost: bool) -> None:
     result = asyncio.run(kill_the_only_one_who_knows(three, acks))
     found = {finding.check.name: finding.count for finding in result.judgement.findings if finding.count}
-    assert len(result.history.faults) == 2
+    assert len(result.history.faults) == 1
     # What was acknowledged by the leader alone is gone and its offsets have other values: but nobody had read it.
     assert set(found) == ({"lost-write", "inconsistent-offsets"} if lost else set()), result.judgement.reasons
