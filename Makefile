@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
 
-demo: $(STAMP) ## the whole story in under a minute
+demo: $(STAMP) ## the whole story in about a minute
 	$(BIN)/tidelog demo
 
 test: $(STAMP) ## everything that needs a package index only

@@ -35,14 +35,14 @@ class Commands:
                 out.flush()
             return self._judge(arguments, ended, status, _content(out), _content(err))
 
-    def run_process(self, *arguments: str, status: int = 0) -> str:
+    def run_process(self, *arguments: str, status: int = 0, timeout_s: float = TIMEOUT_S) -> str:
         """The same as a process of its own, for commands that become another program or fork."""
         ended = subprocess.run(
             [sys.executable, "-m", "tidelog", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             env={**os.environ, **self._environment},
             check=False,
         )

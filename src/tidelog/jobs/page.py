@@ -22,6 +22,9 @@ _WIDTH: Final = 860
 _LEFT: Final = 60
 _RIGHT: Final = 20
 _TOP: Final = 12
+# Above the lines: what they show, and what happened.
+_HEAD: Final = 34
+_WHOLE: Final = 10_000
 
 
 class Code(str):
@@ -46,6 +49,18 @@ class Series(NamedTuple):
     points: Sequence[tuple[float, float]]
 
 
+class Mark(NamedTuple):
+    """Something that happened at an x."""
+
+    x: float
+    label: str
+
+
+def figure(value: float) -> str:
+    """A number for people: large ones whole and in groups of three, small ones to four digits."""
+    return f"{value:,.0f}" if abs(value) >= _WHOLE or value == int(value) else f"{value:.4g}"
+
+
 @dataclass(slots=True)
 class Page:
     """Filled from top to bottom."""
@@ -68,8 +83,16 @@ class Page:
     def bars(self, bars: Sequence[Bar], *, unit: str = "", most: float | None = None) -> None:
         self._parts.append(bar_plot(bars, unit=unit, most=most))
 
-    def lines(self, series: Sequence[Series], *, x_label: str, y_label: str, steps: bool = False) -> None:
-        self._parts.append(line_plot(series, x_label=x_label, y_label=y_label, steps=steps))
+    def lines(
+        self,
+        series: Sequence[Series],
+        *,
+        x_label: str,
+        y_label: str,
+        steps: bool = False,
+        marks: Sequence[Mark] = (),
+    ) -> None:
+        self._parts.append(line_plot(series, x_label=x_label, y_label=y_label, steps=steps, marks=marks))
 
     def html(self) -> str:
         title = escape(self.title)
@@ -85,7 +108,7 @@ def _cell(value: object) -> str:
         return f"<td><code>{escape(value)}</code></td>"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"<td>{escape('-' if value is None or value == '' else str(value))}</td>"
-    return f'<td class="n">{value if isinstance(value, int) else f"{value:.4g}"}</td>'
+    return f'<td class="n">{figure(value)}</td>'
 
 
 def bar_plot(bars: Sequence[Bar], *, unit: str = "", most: float | None = None) -> str:
@@ -110,31 +133,37 @@ def bar_plot(bars: Sequence[Bar], *, unit: str = "", most: float | None = None) 
                 f'stroke="{COLOURS[1]}" fill="none" stroke-width="1.5"/>'
             )
             end = max(end, high)
-        drawn.append(f'<text x="{end + 6:.1f}" y="{y + 14}">{bar.value:.4g}{escape(unit)}</text>')
+        drawn.append(f'<text x="{end + 6:.1f}" y="{y + 14}">{figure(bar.value)}{escape(unit)}</text>')
     return _svg(height, drawn)
 
 
-def line_plot(series: Sequence[Series], *, x_label: str, y_label: str, steps: bool = False) -> str:
+def line_plot(
+    series: Sequence[Series], *, x_label: str, y_label: str, steps: bool = False, marks: Sequence[Mark] = ()
+) -> str:
     """Lines over a common pair of axes; with `steps` a value holds until the next one."""
-    height, bottom = 260, 48
+    height, bottom = 282, 48
     points = [point for each in series for point in each.points]
     if not points:
         return f"<p>{escape(y_label)}: nothing to draw.</p>"
     x0, x1 = min(x for x, _ in points), max(x for x, _ in points)
     y1 = max(y for _, y in points) or 1.0
-    wide, high = _WIDTH - _LEFT - _RIGHT, height - _TOP - bottom
+    wide, high = _WIDTH - _LEFT - _RIGHT, height - _HEAD - bottom
 
     def at(x: float, y: float) -> tuple[float, float]:
-        return _LEFT + (x - x0) / ((x1 - x0) or 1.0) * wide, _TOP + high - y / y1 * high
+        return _LEFT + (x - x0) / ((x1 - x0) or 1.0) * wide, _HEAD + high - y / y1 * high
 
     drawn = [
-        f'<path d="M{_LEFT} {_TOP}V{_TOP + high}H{_WIDTH - _RIGHT}" stroke="#8b949e" fill="none"/>',
-        f'<text x="{_LEFT - 6}" y="{_TOP + 10}" text-anchor="end">{y1:.4g}</text>',
-        f'<text x="{_LEFT - 6}" y="{_TOP + high}" text-anchor="end">0</text>',
-        f'<text x="{_LEFT}" y="{_TOP + high + 16}">{x0:.4g}</text>',
-        f'<text x="{_WIDTH - _RIGHT}" y="{_TOP + high + 16}" text-anchor="end">{x1:.4g} {escape(x_label)}</text>',
-        f'<text x="{_LEFT + 6}" y="{_TOP + 10}">{escape(y_label)}</text>',
+        f'<path d="M{_LEFT} {_HEAD}V{_HEAD + high}H{_WIDTH - _RIGHT}" stroke="#8b949e" fill="none"/>',
+        f'<text x="{_LEFT - 6}" y="{_HEAD + 10}" text-anchor="end">{figure(y1)}</text>',
+        f'<text x="{_LEFT - 6}" y="{_HEAD + high}" text-anchor="end">0</text>',
+        f'<text x="{_LEFT}" y="{_HEAD + high + 16}">{figure(x0)}</text>',
+        f'<text x="{_WIDTH - _RIGHT}" y="{_HEAD + high + 16}" text-anchor="end">{figure(x1)} {escape(x_label)}</text>',
+        f'<text x="{_LEFT}" y="{_TOP}">{escape(y_label)}</text>',
     ]
+    for mark in marks:
+        px, _ = at(mark.x, 0)
+        drawn.append(f'<path d="M{px:.1f} {_HEAD}v{high}" stroke="#8b949e" fill="none" stroke-dasharray="3 3"/>')
+        drawn.append(f'<text x="{px:.1f}" y="{_HEAD - 6}" text-anchor="middle">{escape(mark.label)}</text>')
     for number, each in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
         path = ""

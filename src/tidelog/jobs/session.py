@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,16 +32,23 @@ class NoSpark(RuntimeError):
     """Something that Spark needs is not there, in one line that says how to get it."""
 
 
+def why_no_spark() -> str | None:
+    """What is missing, and how to get it; None when a session can be started."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return "Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
+    missing = [name for name in ("pyspark", "pyarrow", "numba", "numpy") if find_spec(name) is None]
+    return f"{missing[0]} is missing: pip install tidelog[spark]" if missing else None
+
+
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
     """NoSpark without Java or without PySpark."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise NoSpark("Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless")
-    try:
-        from pyspark.sql import SparkSession
+    reason = why_no_spark()
+    if reason is not None:
+        raise NoSpark(reason)
+    from pyspark.sql import SparkSession
 
-        import tidelog.spark
-    except ModuleNotFoundError as error:
-        raise NoSpark(f"{error.name} is missing: pip install tidelog[spark]") from error
+    import tidelog.spark
+
     chosen = master or (settings or {}).get("spark.master") or LOCAL
     conf = _DEFAULTS | (_LOCAL_DEFAULTS if chosen.startswith("local") else {}) | dict(settings or {})
     if chosen.startswith("local") and "spark.pyspark.python" not in conf:

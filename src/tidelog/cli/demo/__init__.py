@@ -1,0 +1,37 @@
+"""`demo`: three brokers, load, SIGKILL to a leader, nothing lost; then the topic as a table on Spark, and a report."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from tidelog.cli.options import example
+from tidelog.cli.output import CommandFailed
+from tidelog.cli.session import cluster_errors
+
+REPORT: Final = Path("tidelog-demo.html")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("tidelog demo", "tidelog demo --keep", "tidelog demo --seconds 4 --no-spark"))(demo)
+
+
+def demo(
+    seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=60, help="How long to write.")] = 8.0,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Make a table of the topic, with a pipeline on Spark.")
+    ] = True,
+    report: Annotated[
+        Path, typer.Option("--report", metavar="FILE", help="Where the report with the pictures goes.")
+    ] = REPORT,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster running until ctrl-C.")] = False,
+) -> None:
+    """Start three brokers, write to them, kill a leader in the middle, and show that nothing acknowledged was lost.
+
+    Then a pipeline on Spark makes a table of the topic, and a report with pictures is written.
+    """
+    from tidelog.cli.demo.story import Plan, tell
+
+    if not report.parent.is_dir():
+        raise CommandFailed(f"{report.parent} is not a directory", 2)
+    cluster_errors(lambda: tell(Plan(seconds=seconds, with_spark=spark, report=report, keep=keep)))

@@ -1,0 +1,231 @@
+"""The demo's story: three brokers, writers, a SIGKILL to a leader, its return, the count, a table, a report."""
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from tidelog.cli.demo.journal import Event, Journal
+from tidelog.cli.demo.pipeline import Sold, make_table
+from tidelog.cli.demo.report import page_of
+from tidelog.cli.demo.screen import picture
+from tidelog.cli.demo.writing import TOPIC, WRITERS, Counted, Score, count, write
+from tidelog.client.client import Client
+from tidelog.client.replicas import ReplicaObserver
+from tidelog.client.topics import PartitionDescription, create_topic, describe_topic
+from tidelog.cluster.control import ControlServer
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.plan import ClusterRequest
+from tidelog.cluster.supervisor import Supervisor
+from tidelog.jobs.session import why_no_spark
+
+BROKERS: Final = 3
+# Of the time that is written: before the kill, and while the killed one is away.
+_KILL_AT: Final = 0.35
+_AWAY: Final = 0.25
+_POLL_S: Final = 0.01
+# Longer than any election or catching up takes on a busy machine: after it the story ends badly.
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What was asked for on the command line."""
+
+    seconds: float
+    with_spark: bool
+    report: Path
+    keep: bool
+
+
+def tell(plan: Plan) -> None:
+    """Runs the whole story; ClusterError when it does not end well."""
+    with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as directory:
+        asyncio.run(_Story(plan, Path(directory)).run())
+
+
+@dataclass(slots=True)
+class _Story:
+    plan: Plan
+    directory: Path
+    console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
+    journal: Journal = field(default_factory=Journal)
+    score: Score = field(default_factory=Score)
+    _steps: int = 0
+
+    async def run(self) -> None:
+        self.console.print(Text("Tidelog demo: kill a leader in the middle of a load, lose nothing\n", style="bold"))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with AsyncExitStack() as stack:
+            supervisor = await self._cluster(stack)
+            self._tell(f"{BROKERS} brokers are up on {supervisor.bootstrap} after {loop.time() - began:.1f} s")
+            async with Client(supervisor.bootstrap, retry_timeout_s=_PATIENCE_S) as client:
+                await create_topic(client, TOPIC, partitions=WRITERS, config={"min.insync.replicas": "2"})
+                await self._write_through_a_kill(supervisor, client)
+                counted = await self._count(client)
+            sold, no_spark = await self._on_spark(supervisor.bootstrap, counted)
+            report = self.plan.report
+            report.write_text(page_of(self.journal, self.score, counted, sold, no_spark).html())
+            self._tell(f"the report, with pictures: {report.resolve()}")
+            if self.plan.keep:
+                await self._stay(supervisor)
+        if not self.plan.keep:
+            self._farewell()
+
+    def _tell(self, text: str | Text) -> None:
+        self._steps += 1
+        self.console.print(Text.assemble(f"{self._steps}. ", text))
+
+    async def _cluster(self, stack: AsyncExitStack) -> Supervisor:
+        request = ClusterRequest(data=self.directory / "cluster", brokers=BROKERS, free_ports=True)
+        supervisor = await Supervisor.create(request)
+        stack.callback(supervisor.close)
+        # Nobody will read this data again, so nobody waits for an orderly end of it.
+        stack.push_async_callback(supervisor.kill_all)
+        control = ControlServer(supervisor, on_down=lambda: None)
+        stack.push_async_callback(control.close)
+        stack.callback(control.cluster_stopped)
+        await control.start()
+        await supervisor.start_all()
+        return supervisor
+
+    # --- the kill --------------------------------------------------------------------------------------------------
+
+    async def _write_through_a_kill(self, supervisor: Supervisor, client: Client) -> None:
+        seconds = self.plan.seconds
+        self._tell(
+            f"{WRITERS} writers send to topic {TOPIC!r} for {seconds:g} s: {BROKERS} replicas, acks=all, "
+            "min.insync.replicas=2"
+        )
+        stop = asyncio.Event()
+        since_s = asyncio.get_running_loop().time()
+        observer = ReplicaObserver(client, TOPIC)
+        with Live(console=self.console, transient=True, auto_refresh=False) as live:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(
+                    self.journal.keep(
+                        observer, self.score, since_s, lambda look: live.update(picture(look), refresh=True)
+                    )
+                )
+                for writer in range(WRITERS):
+                    group.create_task(write(client, writer, self.score, stop))
+                try:
+                    await asyncio.sleep(seconds * _KILL_AT)
+                    await self._kill_a_leader(supervisor, client, since_s)
+                    await asyncio.sleep(seconds * (1 - _KILL_AT - _AWAY))
+                finally:
+                    stop.set()
+                    watcher.cancel()
+        self._tell(
+            f"{self.score.total} records acknowledged in all; the longest any writer waited: "
+            f"{self.score.longest_wait_s:.1f} s"
+        )
+
+    async def _kill_a_leader(self, supervisor: Supervisor, client: Client, since_s: float) -> None:
+        loop = asyncio.get_running_loop()
+
+        def happened(word: str, text: str) -> None:
+            self.journal.events.append(Event(loop.time() - since_s, word, text))
+
+        partitions = (await describe_topic(client, TOPIC)).partitions
+        leader = partitions[0].leader
+        led = sum(partition.leader == leader for partition in partitions)
+        before, killed = self.score.total, loop.time()
+        await supervisor.kill(leader)
+        happened("killed", f"SIGKILL to node {leader}, the leader of {led} of {WRITERS} partitions")
+        self._tell(
+            f"SIGKILL to node {leader}, which leads {led} of {WRITERS} partitions, after {before} acknowledged "
+            "records: no flush, no goodbye"
+        )
+        await _until(client, lambda found: found.leader not in (-1, leader))
+        happened("", "other in-sync replicas lead")
+        self._tell(f"other in-sync replicas lead after {loop.time() - killed:.1f} s; writers go on")
+        await asyncio.sleep(self.plan.seconds * _AWAY)
+        restart = loop.time()
+        await supervisor.start(leader)
+        happened("started", f"node {leader} is started again")
+        await _until(client, lambda found: len(found.isr) == BROKERS)
+        happened("", f"node {leader} has caught up: every replica is in sync")
+        self._tell(f"node {leader} is back and in sync with its leaders {loop.time() - restart:.1f} s later")
+
+    async def _count(self, client: Client) -> Counted:
+        counted = await count(client, self.score)
+        verdict = Text("nothing lost, nothing twice" if counted.is_good else "NOT what was promised")
+        verdict.stylize("green bold" if counted.is_good else "red bold")
+        words = f"read back {counted.found} records: {counted.missing} missing, {counted.doubled} doubled: "
+        self._tell(Text.assemble(words, verdict))
+        if not counted.is_good:
+            raise ClusterError(f"{counted.missing} acknowledged records are missing, {counted.doubled} are there twice")
+        return counted
+
+    # --- Spark -----------------------------------------------------------------------------------------------------
+
+    async def _on_spark(self, bootstrap: str, counted: Counted) -> tuple[Sold | None, str]:
+        """The table, or why there is none."""
+        reason = why_no_spark() if self.plan.with_spark else "--no-spark was asked for"
+        if reason is not None:
+            self._tell(f"the act on Spark is left out: {reason}")
+            return None, reason
+        self._tell("a pipeline on Spark makes a Parquet table of the topic (Spark takes some seconds to start)")
+        folder = self.directory / "pipeline"
+        folder.mkdir()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        sold = await make_table(folder, bootstrap, lambda line: self.console.print(Text(f"   {line}", style="dim")))
+        if not sold.rows == sold.distinct == counted.found:
+            raise ClusterError(f"the table has {sold.rows} rows, {sold.distinct} different, of {counted.found} records")
+        dearest = max(sold.items, key=lambda item: sold.items[item][1])
+        self._tell(
+            f"{sold.rows} rows after {loop.time() - began:.1f} s, each record once; most was earned with {dearest}"
+        )
+        return sold, ""
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    async def _stay(self, supervisor: Supervisor) -> None:
+        data = supervisor.directory.path
+        self.console.print(f"\nStill running on {supervisor.bootstrap}, data in {data}; ctrl-C ends it.")
+        for command, words in (
+            (f"tidelog replicas {TOPIC} --watch --bootstrap {supervisor.bootstrap}", "every replica, live"),
+            (f"tidelog chaos kill 1 --data {data}", "kill another one"),
+            (f"tidelog chaos start 1 --data {data}", "and have it back"),
+        ):
+            self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, ended.set)
+        await ended.wait()
+
+    def _farewell(self) -> None:
+        self.console.print("\nWhat to try next:")
+        for command, words in (
+            ("tidelog up", "three brokers to keep, on localhost:9092 to 9094, for any Kafka client"),
+            ("seq 1000 | tidelog produce numbers", "lines as records"),
+            ("tidelog consume numbers --from-beginning --max 5", "and back"),
+            ("tidelog chaos kill 1", "do to your own what this demo did"),
+            ("tidelog topics describe numbers", "who leads, who is in sync"),
+            ("tidelog quorum describe", "who decides"),
+            ("tidelog scenario run produce --step", "how it works, replica by replica"),
+            ("tidelog dump tidelog-data/node-1/data/numbers-0/*.log --records", "what is on disk, in words"),
+        ):
+            self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
+
+
+async def _until(client: Client, holds: Callable[[PartitionDescription], bool]) -> None:
+    """Waits until every partition is as it should be."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while not all(holds(found) for found in (await describe_topic(client, TOPIC)).partitions):
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise ClusterError(f"the cluster did not recover within {_PATIENCE_S:g} s") from None

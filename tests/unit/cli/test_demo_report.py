@@ -1,0 +1,80 @@
+"""What the demo draws, on the terminal and in its report."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from tidelog.cli.demo.journal import Event, Journal, Look
+from tidelog.cli.demo.pipeline import Sold
+from tidelog.cli.demo.report import page_of
+from tidelog.cli.demo.screen import picture
+from tidelog.cli.demo.writing import Counted, Score
+from tidelog.client.replicas import IsrMembership, PartitionView, ReplicaStatus, ReplicaView
+
+
+def replica(broker: int, status: ReplicaStatus, end: int | None, hw: int | None = None) -> ReplicaView:
+    return ReplicaView(
+        broker=broker,
+        status=status,
+        membership=IsrMembership.OUT if end is None else IsrMembership.IN,
+        leader_epoch=3,
+        log_start_offset=0,
+        high_watermark=hw,
+        log_end_offset=end,
+        fetched_to=end,
+        lag=0,
+        last_caught_up_ms=0,
+        last_fetch_ms=0,
+    )
+
+
+def look(at_s: float, acknowledged: int) -> Look:
+    view = PartitionView(
+        topic="orders",
+        partition=0,
+        leader=2,
+        leader_epoch=3,
+        isr=(2, 3),
+        maximal_isr=(2, 3),
+        replicas=(
+            replica(1, ReplicaStatus.OFFLINE, None),
+            replica(2, ReplicaStatus.LEADER, 100, 90),
+            replica(3, ReplicaStatus.FOLLOWER, 50, 80),
+        ),
+    )
+    return Look(at_s=at_s, acknowledged=acknowledged, partitions=(view,))
+
+
+def drawn(seen: Look) -> list[str]:
+    out = StringIO()
+    Console(file=out, width=200).print(picture(seen))
+    return out.getvalue().splitlines()
+
+
+def test_the_terminal_shows_leader_epoch_isr_and_how_far_each_replica_is() -> None:
+    headings, row, total = drawn(look(0.5, 90))
+    assert headings.split() == ["PARTITION", "LEADER", "EPOCH", "ISR", "HW", "NODE", "1", "NODE", "2", "NODE", "3"]
+    assert row.split() == ["orders-0", "2", "3", "2,3", "90", "offline", "█" * 24 + "★", "█" * 12]
+    assert total.split() == ["90", "acknowledged"]
+
+
+def test_the_high_watermark_of_the_topic_is_what_is_committed() -> None:
+    assert (look(0, 0).committed, look(0, 0).smallest_isr) == (90, 2)
+
+
+def test_the_report_tells_what_happened_and_draws_it() -> None:
+    journal = Journal([look(at / 10, at * 50) for at in range(20)], [Event(1.0, "killed", "SIGKILL to node 1")])
+    score = Score([950, 0, 0, 0])
+    sold = Sold(rows=950, distinct=950, items={"tea": (475, 1_662.5), "soup": (475, 3_277.5)})
+    html = page_of(journal, score, Counted(found=950, missing=0, doubled=0), sold, "").html()
+    assert "950 records were acknowledged. 950 were read back: 0 of the acknowledged are missing" in html
+    assert html.count("<svg") == 4 and html.count(">killed</text>") == 3
+    assert ">500</text>" in html, "fifty each tenth of a second"
+    assert 'class="bad"' not in html
+
+
+def test_what_is_wrong_is_said_to_be_wrong() -> None:
+    journal = Journal([look(0, 0), look(1, 10)])
+    html = page_of(journal, Score([10, 0, 0, 0]), Counted(found=9, missing=1, doubled=0), None, "no Java").html()
+    assert 'class="bad">10 records were acknowledged. 9 were read back: 1 of the' in html
+    assert "Left out: no Java." in html
