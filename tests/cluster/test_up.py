@@ -5,6 +5,7 @@ import os
 import select
 import signal
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from tests.cluster.commands import TIMEOUT_S, Commands, foreground_up
@@ -32,7 +33,11 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"localhost:{port}")
     with foreground_up(data, *ONE, "--port", str(port), "--set", "num.partitions=4") as (process, ready):
-        assert ready == {"bootstrap": f"127.0.0.1:{port}", "ui": "-", "metrics": "-", "data": str(data)}
+        metrics = json.loads((data / "cluster.json").read_text())["nodes"][0]["metrics_port"]
+        url = f"http://127.0.0.1:{metrics}/metrics"
+        assert ready == {"bootstrap": f"127.0.0.1:{port}", "ui": "-", "metrics": url, "data": str(data)}
+        with urlopen(url, timeout=TIMEOUT_S) as answer:
+            assert "\nkafka_server_replicamanager_underreplicatedpartitions 0\n" in answer.read().decode()
         tidelog.run("topics", "create", "kept")
         assert len(tidelog.json("topics", "describe", "kept")[0]["partitions"]) == 4
         assert tidelog.run("produce", "kept", "--bootstrap", f"[::1]:{port}", stdin="1\n2\n3\n") == ""
@@ -79,7 +84,9 @@ def test_detached(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"127.0.0.1:{port}")
     ready = tidelog.run_process("up", *ONE, "--data", str(data), "--port", str(port), "--detach")
-    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics=- data={data}\n"
+    metrics = json.loads((data / "cluster.json").read_text())["nodes"][0]["metrics_port"]
+    url = f"http://127.0.0.1:{metrics}/metrics"
+    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics={url} data={data}\n"
     try:
         tidelog.run("produce", "orders", stdin="still here\n")
         assert tidelog.json("status", "--data", str(data))["supervised"]

@@ -133,6 +133,7 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int
 
     from tidelog.broker.allocator import keep_freed_memory
     from tidelog.broker.node import NodeError
+    from tidelog.broker.server import ListenError
 
     keep_freed_memory()
     try:
@@ -147,7 +148,7 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(disk, config, warnings, links_fd))
-    except NodeError as error:
+    except (NodeError, ListenError) as error:
         return _fail(str(error), FAILED)
     finally:
         undo()
@@ -156,6 +157,7 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int
 async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None) -> int:
     from tidelog.broker.links import Links
     from tidelog.broker.links_control import obey
+    from tidelog.broker.metrics_server import MetricsServer
     from tidelog.broker.node import Node
 
     loop = asyncio.get_running_loop()
@@ -188,12 +190,19 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     stopped = asyncio.ensure_future(asked_to_stop.wait())
+    metrics: MetricsServer | None = None
+    if config.tidelog_metrics_port:
+        # Before it starts: recovering logs and waiting for a quorum can take long, and are seen there.
+        metrics = MetricsServer(node.measure_stepwise, config.node_id)
+        await metrics.listen(config.tidelog_metrics_host, config.tidelog_metrics_port)
     starting = asyncio.ensure_future(node.start())
     await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         # It may wait for a quorum that is not there.
         starting.cancel()
         await asyncio.wait([starting])
+        if metrics is not None:
+            await metrics.close()
         offload.close()
         return 0
     await starting
@@ -203,6 +212,8 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links
     for waiter in (stopped, failed):
         waiter.cancel()
     await node.stop()
+    if metrics is not None:
+        await metrics.close()
     if obeying is not None:
         obeying.cancel()
     offload.close()

@@ -32,6 +32,9 @@ def append_as_leader(
     info = partition.append_as_leader(
         records, acks, broker.wall_clock.now_ms(), broker.loop.time(), origin=origin, allow_zstd=allow_zstd
     )
+    if not info.duplicate:
+        broker.traffic.messages_in += info.last_offset - info.first_offset + 1
+        broker.traffic.bytes_in += len(records)
     if log.high_watermark != before:
         wake(broker, partition.topic_partition)
     elif not info.duplicate:

@@ -11,6 +11,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinatorService
 from tidelog.broker.logging_setup import BoundedLog
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.traffic import Traffic
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import NO_LEADER, BrokerId
 from tidelog.core.ports import Offload, WallClock
@@ -48,6 +49,7 @@ class Broker:
     produce_purgatory: Purgatory
     fetch_purgatory: Purgatory
     image: ClusterImage
+    traffic: Traffic = field(default_factory=Traffic)
     # Brokers that refused a connection of ours, each until when that counts: nobody listens there, whatever the
     # metadata still says.
     refusing: dict[int, float] = field(default_factory=dict)

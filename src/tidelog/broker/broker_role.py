@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from tidelog.broker.isr_shell import IsrShell
 from tidelog.broker.lifecycle import AdvertisedListener, BrokerLifecycle, Identity
 from tidelog.broker.links import Links
 from tidelog.broker.maintenance import Maintenance
+from tidelog.broker.measures import BrokerMeasures
 from tidelog.broker.metadata_follower import PACE, MetadataFollower, Pace
 from tidelog.broker.peers import Peers
 from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
@@ -24,7 +26,7 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
-from tidelog.replication.measures import ReplicationMeasures, measure
+from tidelog.replication.measures import measure_stepwise
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.manager import LogManager
 from tidelog.storage.ports import Disk, DiskError
@@ -140,9 +142,17 @@ class BrokerRole:
             self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
         )
 
-    def measures(self) -> ReplicationMeasures:
+    def measure_stepwise(self) -> Generator[None, None, BrokerMeasures]:
+        """How it stands, a partition at a time."""
         broker = self.broker
-        return measure(broker.replicas, broker.image, broker.replicas.context.counters, self._fetchers.max_lag())
+        replication = yield from measure_stepwise(
+            broker.replicas,
+            broker.image,
+            broker.replicas.context.counters,
+            self._fetchers.max_lag(),
+            named_at_most=self._config.tidelog_metrics_partitions_max,
+        )
+        return BrokerMeasures(replication=replication, traffic=replace(broker.traffic))
 
     def apply_config(self, config: NodeConfig) -> None:
         """Dynamic configs of the broker."""

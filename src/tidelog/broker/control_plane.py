@@ -6,7 +6,7 @@ Put together from a node's config and its metadata directory. A broker alone has
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -23,7 +23,7 @@ from tidelog.client.connection import ConnectionSettings
 from tidelog.controller.controller import Controller
 from tidelog.controller.counters import ElectionCounters
 from tidelog.controller.fast_fence import DialOutcome
-from tidelog.controller.measures import ControllerMeasures, measure
+from tidelog.controller.measures import ControllerMeasures, measure_stepwise
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink, QuorumLeaderChanged
 from tidelog.core.ports import Offload, WallClock
@@ -154,11 +154,11 @@ class ControlPlane:
     def image(self) -> ClusterImage:
         return self.publisher.image
 
-    def measures(self) -> ControllerMeasures | None:
-        """None on a node that is no controller."""
+    def measure_stepwise(self) -> Generator[None, None, ControllerMeasures | None]:
+        """How the cluster stands, a partition at a time; None on a node that is no controller."""
         if self.controller is None:
             return None
-        return measure(self.image, self.election_counters, active=self.controller.is_active)
+        return (yield from measure_stepwise(self.image, self.election_counters, active=self.controller.is_active))
 
     def start(self) -> None:
         """Takes part from now on; the controller's listener should be bound, or nobody can answer."""

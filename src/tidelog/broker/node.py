@@ -9,7 +9,7 @@ quorum left last. Everything runs over the ports that are handed in, so the same
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, Final
 
 from tidelog.broker.api.table import broker_dispatch, quorum_dispatch
@@ -94,11 +94,12 @@ class Node:
         """What it serves clients with; None before it does, and on a node that is a controller only."""
         return None if self._role is None else self._role.broker
 
-    def measures(self) -> NodeMeasures:
-        """How it stands at this moment (O3)."""
+    def measure_stepwise(self) -> Generator[None, None, NodeMeasures]:
+        """How it stands (O3), a partition at a time, so that whoever asks can let others have their turn."""
+        role, control = self._role, self.control
         return NodeMeasures(
-            broker=None if self._role is None else self._role.measures(),
-            controller=None if self.control is None else self.control.measures(),
+            broker=None if role is None else (yield from role.measure_stepwise()),
+            controller=None if control is None else (yield from control.measure_stepwise()),
         )
 
     @property

@@ -38,6 +38,7 @@ def main() -> int:
 
     import tidelog.broker.__main__
     import tidelog.broker.allocator
+    import tidelog.broker.metrics_server
     import tidelog.broker.node  # noqa: F401
 
     assert threading.active_count() == 1, "a process with threads cannot be forked safely"

@@ -7,6 +7,7 @@ with the same port, also when that is a free one.
 import asyncio
 import errno
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,17 +75,11 @@ class Server:
 
     async def listen(self, listener: Listener, dispatch: Dispatch) -> Listener:
         """Binds and accepts; returns the listener with its real port. ListenError says what stands in the way."""
-        attempts = _FREE_PORT_ATTEMPTS if listener.port == 0 else 1
-        for attempt in range(1, attempts + 1):
-            try:
-                servers = await self._bind(listener, dispatch)
-            except OSError as error:
-                # A free port of one family may be taken in the other.
-                if error.errno == errno.EADDRINUSE and attempt < attempts:
-                    continue
-                raise ListenError(f"cannot listen on {listener}: {error.strerror or error}") from error
-            break
-        bound = Listener(listener.name, listener.host, servers[0].sockets[0].getsockname()[1])
+
+        def connected() -> Connection:
+            return Connection(self.network, dispatch, listener.name)
+
+        bound, servers = await bind(self._loop, listener, connected, backlog=self.network.limits.listen_backlog)
         self._servers += servers
         self._listeners[listener.name] = bound
         logger.info("listening on %s", bound)
@@ -100,26 +95,41 @@ class Server:
         await self.stop_accepting()
         await self.network.finish(deadline_s)
 
-    async def _bind(self, listener: Listener, dispatch: Dispatch) -> list[asyncio.Server]:
-        def connected() -> Connection:
-            return Connection(self.network, dispatch, listener.name)
 
-        servers: list[asyncio.Server] = []
-        port = listener.port
+async def bind(
+    loop: asyncio.AbstractEventLoop, listener: Listener, connected: Callable[[], asyncio.BaseProtocol], *, backlog: int
+) -> tuple[Listener, list[asyncio.Server]]:
+    """The sockets of a listener, and the listener with its real port. ListenError says what stands in the way."""
+    attempts = _FREE_PORT_ATTEMPTS if listener.port == 0 else 1
+    for attempt in range(1, attempts + 1):
         try:
-            for address in listener.addresses():
-                try:
-                    server = await self._loop.create_server(
-                        connected, address, port, backlog=self.network.limits.listen_backlog
-                    )
-                except OSError as error:
-                    if servers and error.errno in _NO_SUCH_FAMILY:
-                        continue
-                    raise
-                servers.append(server)
-                port = server.sockets[0].getsockname()[1]
-        except OSError:
-            for server in servers:
-                server.close()
-            raise
-        return servers
+            servers = await _bind(loop, listener, connected, backlog)
+        except OSError as error:
+            # A free port of one family may be taken in the other.
+            if error.errno == errno.EADDRINUSE and attempt < attempts:
+                continue
+            raise ListenError(f"cannot listen on {listener}: {error.strerror or error}") from error
+        break
+    return Listener(listener.name, listener.host, servers[0].sockets[0].getsockname()[1]), servers
+
+
+async def _bind(
+    loop: asyncio.AbstractEventLoop, listener: Listener, connected: Callable[[], asyncio.BaseProtocol], backlog: int
+) -> list[asyncio.Server]:
+    servers: list[asyncio.Server] = []
+    port = listener.port
+    try:
+        for address in listener.addresses():
+            try:
+                server = await loop.create_server(connected, address, port, backlog=backlog)
+            except OSError as error:
+                if servers and error.errno in _NO_SUCH_FAMILY:
+                    continue
+                raise
+            servers.append(server)
+            port = server.sockets[0].getsockname()[1]
+    except OSError:
+        for server in servers:
+            server.close()
+        raise
+    return servers

@@ -43,6 +43,10 @@ class NodeLayout:
     controller_port: int | None
     metrics_port: int
 
+    @property
+    def metrics_url(self) -> str:
+        return f"http://127.0.0.1:{self.metrics_port}/metrics"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLayout:

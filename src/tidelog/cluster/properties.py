@@ -25,6 +25,8 @@ OWNED_KEYS: Final = frozenset(
         "log.dir",
         "log.dirs",
         "metadata.log.dir",
+        "tidelog.metrics.host",
+        "tidelog.metrics.port",
     }
 )
 
@@ -76,6 +78,8 @@ def node_properties(
         "controller.listener.names": "CONTROLLER",
         **_quorum(layout),
         "log.dirs": str(directory.log_dir(node.id)),
+        "tidelog.metrics.host": "localhost",
+        "tidelog.metrics.port": str(node.metrics_port),
     }
 
 

@@ -15,7 +15,8 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def ready_line(supervisor: Supervisor) -> str:
     """The line scripts wait for; `-` stands for what is off."""
-    return f"ready bootstrap={supervisor.bootstrap} ui=- metrics=- data={supervisor.directory}"
+    metrics = supervisor.layout.nodes[0].metrics_url
+    return f"ready bootstrap={supervisor.bootstrap} ui=- metrics={metrics} data={supervisor.directory}"
 
 
 async def run_cluster(

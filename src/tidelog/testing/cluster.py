@@ -96,6 +96,10 @@ class Cluster:
         """Where the cluster lives; `tidelog chaos … --data DIR` works on it too."""
         return self._running().directory.path
 
+    def metrics_url(self, node: int) -> str:
+        """Where Prometheus reads a node's numbers."""
+        return self._running().layout.node(node).metrics_url
+
     def logs(self, lines: int = _LOG_LINES) -> str:
         """The end of what each node printed."""
         supervisor = self._running()

@@ -1,12 +1,14 @@
 """The gauges and counters of three nodes while brokers come and go (O3), under the names that alert rules use."""
 
-from collections import Counter
+from collections import defaultdict
 
 import pytest
 from tests.unit.broker.test_replication import TOPIC, isr, leader, make_topic, write
 from tests.unit.broker.virtual_cluster import connect, on_virtual_cluster
 
-from tidelog.broker.measures import Metric, NodeMeasures, Sample
+from tidelog.broker.measures import NodeMeasures
+from tidelog.broker.slices import in_slices
+from tidelog.core.exposition import Metric
 from tidelog.sim.cluster import SimCluster
 from tidelog.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -25,14 +27,27 @@ ISR_EXPANDS = "kafka_server_replicamanager_isrexpands_total"
 UNDER_MIN_ISR = "kafka_server_replicamanager_underminisrpartitioncount"
 AT_MIN_ISR = "kafka_server_replicamanager_atminisrpartitioncount"
 ACTIVE = "kafka_controller_kafkacontroller_activecontrollercount"
+MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"
+BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
+NOT_NAMED = "tidelog_partitions_without_series"
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 
 
-def measured(cluster: SimCluster) -> dict[str, int]:
+def metrics(cluster: SimCluster, node: int) -> list[Metric]:
+    steps = cluster.node(node).measure_stepwise()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            measures: NodeMeasures = end.value
+            return list(measures.metrics())
+
+
+def measured(cluster: SimCluster) -> dict[str, float]:
     """Summed over the running nodes, as a query over a cluster does; of each name without labels."""
-    total: Counter[str] = Counter()
+    total: defaultdict[str, float] = defaultdict(float)
     for node in running(cluster):
-        for metric in cluster.node(node).measures().metrics():
+        for metric in metrics(cluster, node):
             total[metric.name] += sum(sample.value for sample in metric.samples)
     return dict(total)
 
@@ -41,13 +56,13 @@ def running(cluster: SimCluster) -> list[int]:
     return [node for node in cluster.nodes if cluster.is_running(node)]
 
 
-def of_partition(cluster: SimCluster, node: int) -> dict[str, int]:
+def of_partition(cluster: SimCluster, node: int) -> dict[str, float]:
     labels = {"topic": TOPIC.topic, "partition": "0"}
     return {
         metric.name.removeprefix("kafka_cluster_partition_"): sample.value
-        for metric in cluster.node(node).measures().metrics()
+        for metric in metrics(cluster, node)
         for sample in metric.samples
-        if sample.labels == labels
+        if sample.labels == labels and metric.name.startswith("kafka_cluster_partition_")
     }
 
 
@@ -65,7 +80,9 @@ def test_a_killed_broker_moves_the_numbers_and_its_return_moves_them_back() -> N
         healthy = {"underreplicated": 0, "underminisr": 0, "atminisr": 0, "insyncreplicascount": 3, "replicascount": 3}
         assert of_partition(cluster, at) == healthy | {"laststableoffsetlag": 0}
         gone, other = (node for node in (1, 2, 3) if node != at)
-        assert of_partition(cluster, gone) == dict.fromkeys(of_partition(cluster, at), 0)
+        # Only who leads measures: a sum over brokers counts each partition once.
+        assert of_partition(cluster, gone) == {}
+        assert (before[MESSAGES_IN], before[BYTES_IN] > 0) == (1, True)
 
         cluster.kill(gone)
         await cluster.until(lambda: isr(cluster, at) == {at, other})
@@ -117,14 +134,36 @@ def test_a_partition_below_its_minimum_and_one_without_a_leader_are_counted() ->
     on_virtual_cluster(story, brokers=4)
 
 
+def named(cluster: SimCluster, node: int) -> set[str]:
+    """Partitions that have numbers of their own."""
+    samples = [sample for metric in metrics(cluster, node) for sample in metric.samples if sample.labels]
+    return {f"{sample.labels['topic']}-{sample.labels['partition']}" for sample in samples}
+
+
+def test_too_many_partitions_are_named_only_in_trouble() -> None:
+    async def story(cluster: SimCluster) -> None:
+        # Broker 1 leads them all; broker 2 has copies of two.
+        for name, replicas in (("alone", [[1], [1], [1]]), ("copied", [[1, 2], [1, 2]])):
+            assignments = [CreatableReplicaAssignment(partition_index=i, broker_ids=r) for i, r in enumerate(replicas)]
+            topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
+            await (await connect(cluster, 1)).call(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 7)
+        await cluster.until(lambda: measured(cluster)[NOT_NAMED] == 5)
+        assert (named(cluster, 1), measured(cluster)[UNDER_REPLICATED]) == (set(), 0)
+        cluster.kill(2)
+        await cluster.until(lambda: measured(cluster)[UNDER_REPLICATED] == 2)
+        assert (named(cluster, 1), measured(cluster)[NOT_NAMED]) == ({"copied-0", "copied-1"}, 3)
+
+    on_virtual_cluster(story, brokers=2, controllers=1, properties={"tidelog.metrics.partitions.max": "2"})
+
+
 def test_names_are_distinct_and_counters_end_in_total() -> None:
     async def story(cluster: SimCluster) -> None:
         await make_topic(await connect(cluster, 1))
-        metrics = cluster.node(1).measures().metrics()
-        names = [metric.name for metric in metrics]
+        found = metrics(cluster, 1)
+        names = [metric.name for metric in found]
         assert len(set(names)) == len(names)
-        assert all(metric.name.startswith("kafka_") and metric.help for metric in metrics)
-        assert all((metric.kind == "counter") == metric.name.endswith("_total") for metric in metrics)
+        assert all(metric.name.startswith(("kafka_", "tidelog_")) and metric.help for metric in found)
+        assert all((metric.kind == "counter") == metric.name.endswith("_total") for metric in found)
         assert {UNDER_REPLICATED, ISR_SHRINKS, ISR_EXPANDS, MAX_LAG, OFFLINE, ACTIVE, UNCLEAN} <= set(names)
 
     on_virtual_cluster(story)
@@ -132,10 +171,9 @@ def test_names_are_distinct_and_counters_end_in_total() -> None:
 
 def test_a_node_measures_the_roles_it_has() -> None:
     async def story(cluster: SimCluster) -> None:
-        broker, controller = cluster.node(1).measures(), cluster.node(101).measures()
-        assert (broker.controller, controller.broker) == (None, None)
-        assert all(metric.name.startswith("kafka_controller_") for metric in controller.metrics())
+        broker = await in_slices(cluster.node(1).measure_stepwise())
+        assert broker.broker is not None and broker.controller is None
+        assert all(metric.name.startswith("kafka_controller_") for metric in metrics(cluster, 101))
 
     on_virtual_cluster(story, brokers=1, controllers=1)
-    assert NodeMeasures(broker=None, controller=None).metrics() == []
-    assert Metric(name="n", kind="gauge", help="h", samples=(Sample(1),)).samples[0].labels == {}
+    assert list(NodeMeasures(broker=None, controller=None).metrics()) == []

@@ -270,5 +270,8 @@ class DelayedFetch:
         if not self.future.done():
             incremental = self._request.session_epoch > 0
             self.future.set_result(build_response(self._broker, self._ctx, self._session, found, incremental))
+            if self._replica_id < 0:
+                sizes = (entry.read.slice.size for entry in found if entry.read is not None and entry.error is None)
+                self._broker.traffic.bytes_out += sum(sizes)
         if self.forget is not None:
             self.forget()

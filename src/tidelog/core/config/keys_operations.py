@@ -19,7 +19,7 @@ from tidelog.core.config.rows import (
 # fmt: off
 LIMITED: Final = (
     *limited(
-        "metrics are not built yet",
+        "metrics are not pushed but read from tidelog.metrics.port, as they are at that moment",
         key("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", LOW,
             update=CLUSTER_WIDE,
             doc="Java classes that report metrics."),

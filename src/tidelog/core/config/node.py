@@ -150,6 +150,9 @@ class NodeConfig:
     tidelog_connection_max_inflight_requests: int
     tidelog_connection_max_outbound_bytes: int
     tidelog_decompression_max_bytes: int
+    tidelog_metrics_host: str
+    tidelog_metrics_partitions_max: int
+    tidelog_metrics_port: int
     tidelog_node_log_files: int
     tidelog_node_log_max_bytes: int
     tidelog_open_files_max: int

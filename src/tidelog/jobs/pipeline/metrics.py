@@ -4,51 +4,55 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from tidelog.core.exposition import CONTENT_TYPE, Metric, Sample, lines
 from tidelog.jobs.pipeline.state import RUNNING, STARTING, STOPPING
 
 _GAUGE: Final = "gauge"
 _COUNTER: Final = "counter"
+_Number = tuple[str, Literal["gauge", "counter"], str, str, float]
 # name, kind, help, key of a query's state, factor
-_NUMBERS: Final = (
-    ("rows_per_second", _GAUGE, "Rows read a second in the newest batch.", "rows_per_second", 1.0),
+_NUMBERS: Final[tuple[_Number, ...]] = (
+    ("rows_per_second", _GAUGE, "Rows read a second in the newest batch.", "rows_per_second", 1),
     ("batch_duration_seconds", _GAUGE, "How long the newest batch took.", "batch_ms", 0.001),
-    ("rows_total", _COUNTER, "Rows read since the run began.", "total_rows", 1.0),
-    ("batches_total", _COUNTER, "Batches since the run began.", "total_batches", 1.0),
-    ("dead_letters_total", _COUNTER, "Records that could not be decoded, since the run began.", "dead_letters", 1.0),
+    ("rows_total", _COUNTER, "Rows read since the run began.", "total_rows", 1),
+    ("batches_total", _COUNTER, "Batches since the run began.", "total_batches", 1),
+    ("dead_letters_total", _COUNTER, "Records that could not be decoded, since the run began.", "dead_letters", 1),
 )
 
 
 def exposition(state: Mapping[str, Any]) -> str:
     """Of what a state file holds."""
-    pipeline = _label(state["name"])
-    queries = [(_label(each["name"]), each) for each in state["queries"]]
+    return "".join(lines(_metrics(state)))
+
+
+def _metrics(state: Mapping[str, Any]) -> Iterator[Metric]:
+    pipeline, queries = {"pipeline": state["name"]}, state["queries"]
     up = int(state["state"] in (STARTING, RUNNING, STOPPING))
-    lines = _head("up", _GAUGE, "1 while the pipeline runs.")
-    lines.append(f'tidelog_pipeline_up{{pipeline="{pipeline}"}} {up}')
+    yield Metric(
+        name="tidelog_pipeline_up",
+        kind=_GAUGE,
+        help="1 while the pipeline runs.",
+        samples=[Sample(up, pipeline)],
+    )
     for name, kind, words, key, factor in _NUMBERS:
-        lines += _head(name, kind, words)
-        for query, each in queries:
-            lines.append(
-                f'tidelog_pipeline_{name}{{pipeline="{pipeline}",query="{query}"}} {round(each[key] * factor, 6):g}'
-                if factor != 1.0 or isinstance(each[key], float)
-                else f'tidelog_pipeline_{name}{{pipeline="{pipeline}",query="{query}"}} {each[key]}'
-            )
-    lines += _head("backlog_records", _GAUGE, "Records that wait to be read.")
-    for query, each in queries:
-        for source, count in each["backlog"].items():
-            labels = f'pipeline="{pipeline}",query="{query}",source="{_label(source)}"'
-            lines.append(f"tidelog_pipeline_backlog_records{{{labels}}} {count}")
-    return "\n".join(lines) + "\n"
-
-
-def _head(name: str, kind: str, words: str) -> list[str]:
-    return [f"# HELP tidelog_pipeline_{name} {words}", f"# TYPE tidelog_pipeline_{name} {kind}"]
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        yield Metric(
+            name=f"tidelog_pipeline_{name}",
+            kind=kind,
+            help=words,
+            samples=[Sample(each[key] * factor, {**pipeline, "query": each["name"]}) for each in queries],
+        )
+    yield Metric(
+        name="tidelog_pipeline_backlog_records",
+        kind=_GAUGE,
+        help="Records that wait to be read.",
+        samples=[
+            Sample(count, {**pipeline, "query": each["name"], "source": source})
+            for each in queries
+            for source, count in each["backlog"].items()
+        ],
+    )
 
 
 @contextmanager
@@ -65,7 +69,7 @@ def served(port: int | None, state: Callable[[], Mapping[str, Any]]) -> Iterator
                 return
             body = exposition(state()).encode()
             self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
