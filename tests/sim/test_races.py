@@ -1,6 +1,7 @@
 """Faults of several steps come to where they hurt: shown by what nodes tell of themselves."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,3 +51,15 @@ def test_a_replica_that_rebooted_while_it_was_admitted_is_refused(seed: int) -> 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_leader_whose_answer_was_lost_asks_again(seed: int) -> None:
     assert "INVALID_UPDATE_VERSION" in refusals(told_of("lost_answer", seed))
+
+
+@pytest.mark.parametrize(("seed", "late"), [(1, True), (0, False)])
+def test_in_a_calm_seed_nothing_else_strikes_before_it_is_over(seed: int, late: bool) -> None:
+    kinds = ("clock_jump", "leader_swings", "clock_skew")
+    plan = [PlannedFault(number=number, at_s=2.0, kind=kind) for number, kind in enumerate(kinds)]
+    lines: list[str] = []
+    outcome = run_seed(seed, replace(SETTINGS, seconds=4.0), plan=plan, sink=lines.append)
+    assert outcome.failure is None, outcome.failure.lines()
+    struck = {line["event"]: line["t"] for line in map(json.loads, lines) if line["event"] in kinds}
+    assert [*struck] == [*kinds]
+    assert (struck["clock_skew"] > struck["leader_swings"]) == late

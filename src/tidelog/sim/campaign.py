@@ -46,17 +46,24 @@ PROPERTIES: Final = {
     "replica.lag.time.max.ms": "3000",
 }
 
-# By turns: as it is; in many small answers, and a leader far ahead gives a follower a second fetcher; batch by batch.
-FETCHES: Final[tuple[dict[str, str], ...]] = (
-    {},
-    {"replica.fetch.max.bytes": "512"},
-    {"replica.fetch.max.bytes": "1"},
-)
+# As it is; in many small answers, and a leader far ahead gives a follower a second fetcher; batch by batch. What is
+# small costs a fetch for every batch that a replica lacks, so that most seeds do without.
+_SMALL: Final = {"replica.fetch.max.bytes": "512"}
+_SMALLEST: Final = {"replica.fetch.max.bytes": "1"}
+FETCHES: Final[tuple[dict[str, str], ...]] = ({}, _SMALL, _SMALLEST, {}, {}, _SMALLEST, {}, _SMALL, {})
 
 # Four brokers give reassignments somewhere to go.
 SHAPES: Final = ((3, 0), (3, 0), (3, 0), (4, 0), (3, 0), (3, 0), (3, 3), (3, 0))
 # By how much the time between faults is longer: where one fault hurts only a cluster that is well, others spoil it.
+# Where it is, faults of several steps are alone while they last.
 CALM: Final = (1.0, 2.5, 1.0, 1.0, 2.5)
+# Whether clients write and read as fast as they can all the time, and not only where it tells (`_Run._is_hurried`).
+BUSY: Final = (False, False, True, False, False, False, False)
+HURRY_S: Final = 0.5
+"""How long they hurry after a fault struck or ended."""
+# A controller that has nothing to commit commits that, and twice a second it costs as much as all else that an idle
+# quorum does. In a busy run it does, as it ships.
+LEISURE: Final = {"metadata.max.idle.interval.ms": "3000"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +120,22 @@ def run_seed(
         plan = [replace(fault, spare=False) for fault in plan]
         settings = replace(settings, least_faults=0)
     brokers, controllers = shape_of(seed, settings)
-    properties = FETCHES[seed % len(FETCHES)] | settings.properties
+    properties = FETCHES[seed % len(FETCHES)] | ({} if _is_busy(seed) else LEISURE) | settings.properties
     with SimCluster(brokers, controllers=controllers, seed=seed, properties=properties, pace=fast_or_slow) as cluster:
         return _Run(cluster, seed, settings, plan, sink).go()
 
 
+def _is_busy(seed: int) -> bool:
+    return BUSY[seed % len(BUSY)]
+
+
+def _calm_of(seed: int) -> float:
+    return CALM[seed % len(CALM)]
+
+
 def plan_of(seed: int, settings: Settings) -> list[PlannedFault]:
     """The faults of a seed."""
-    gap_s = settings.mean_gap_s * CALM[seed % len(CALM)]
+    gap_s = settings.mean_gap_s * _calm_of(seed)
     return draw_plan(seed, KINDS, profiles=settings.profiles, seconds=settings.seconds, mean_gap_s=gap_s)
 
 
@@ -144,10 +159,11 @@ class _Run:
         self._seed = seed
         self._settings = settings
         self._trace = trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
-        self._injector = Injector(cluster, seed, plan, trace)
+        self._injector = Injector(cluster, seed, plan, trace, gives_slots=_calm_of(seed) > 1.0)
         self._watch = Watch(cluster, trace)
-        office = Office(cluster, self._watch, trace, seed)
+        office = Office(cluster, self._watch, trace, seed, self._is_hurried, self._due)
         self._writers = Writers(office)
+        self._injector.on_change = self._writers.hurry
         self._readers = Readers(office)
         self._group = Group(office)
         self._churn = Churn(office)
@@ -277,6 +293,14 @@ class _Run:
             await self._cluster.until(lambda: missing() is None, timeout_s=self._settings.quiet_timeout_s, every_s=0.1)
         except TimeoutError as error:
             raise Unsettled(missing() or str(error)) from error
+
+    def _is_hurried(self) -> bool:
+        """In a busy run always, else near a fault: where nothing happens, few writes and reads tell as much as many."""
+        return _is_busy(self._seed) or self._injector.is_felt(HURRY_S)
+
+    def _due(self) -> float:
+        settings = self._settings
+        return settings.least_batches * min(self._cluster.loop.time() / settings.seconds, 1.0)
 
     def _lacking_batches(self) -> str | None:
         """Faults end by themselves, so that writers get on whatever was planned."""

@@ -157,10 +157,11 @@ class CutOffLeader(Invariant):
 
     def on_members(self, members: list[Member], paused: Container[int], now_s: float) -> None:
         epochs = {member.node_id: member.raft.epoch for member in members}
+        newest = max(epochs.values(), default=-1)
         cut_off: dict[tuple[int, int, int], float] = {}
         for member in members:
             raft = member.raft
-            if not raft.is_leader or member.node_id in paused:
+            if epochs[member.node_id] == newest or not raft.is_leader or member.node_id in paused:
                 continue
             voters = raft.voters.ids
             if 2 * sum(epochs.get(voter, -1) > raft.epoch for voter in voters) <= len(voters):

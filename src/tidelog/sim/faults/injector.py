@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ from tidelog.wire.schema import spec_of
 RESTART_S: Final = 1.0
 """After which a supervisor starts a process that ended by itself."""
 ADMIN_TIMEOUT_S: Final = 10.0
+SLOT_S: Final = 4.0
+"""How long a fault of several steps is waited for, until the cluster is well and then until it is over."""
+LOOK_S: Final = 0.05
 
 
 class Injector:
@@ -36,6 +39,8 @@ class Injector:
         plan: Sequence[PlannedFault],
         trace: Trace,
         kinds: Mapping[str, FaultKind] = KINDS,
+        *,
+        gives_slots: bool = False,
     ) -> None:
         self.field = Field(
             cluster,
@@ -45,12 +50,16 @@ class Injector:
             ask_broker=self._ask_broker,
         )
         self.skipped = 0
+        self.changed_at_s = 0.0
+        """When a fault last struck or ended."""
+        self.on_change: Callable[[], None] = lambda: None
         self.tried: list[PlannedFault] = []
         self._cluster = cluster
         self._seed = seed
         self._plan = plan
         self._trace = trace
         self._kinds = kinds
+        self._gives_slots = gives_slots
         self._supervised: dict[int, int] = {}
         # Faults that last, in the order they struck, each with its end's timer.
         self._lasting: dict[int, tuple[Applied, asyncio.TimerHandle]] = {}
@@ -67,11 +76,20 @@ class Injector:
             if planned.spare and self.struck >= least:
                 break
             await asyncio.sleep(max(0.0, begin + planned.at_s - loop.time()))
-            self._strike(planned)
+            if self._gives_slots and self._kinds[planned.kind].has_steps:
+                await self._strike_alone(planned)
+            else:
+                self._strike(planned)
 
     @property
     def struck(self) -> int:
         return len(self.tried) - self.skipped
+
+    def is_felt(self, for_s: float) -> bool:
+        """Whether a fault struck or ended so short a while ago, or one of several steps is under way."""
+        if self._cluster.loop.time() - self.changed_at_s < for_s:
+            return True
+        return any(not story.done() for story in self.field.stories)
 
     async def quiet(self, timeout_s: float = 120.0) -> None:
         """Everything that lasts ends, everything is repaired, every node runs; faults are over."""
@@ -110,6 +128,20 @@ class Injector:
 
     # --- faults -------------------------------------------------------------------------------------------------------
 
+    async def _strike_alone(self, planned: PlannedFault) -> None:
+        """Once the others are over, if that is soon; who is due meanwhile comes late."""
+        await self._wait(self._is_well)
+        self._strike(planned)
+        await self._wait(lambda: all(story.done() for story in self.field.stories))
+
+    async def _wait(self, holds: Callable[[], bool]) -> None:
+        deadline_s = self._cluster.loop.time() + SLOT_S
+        while not holds() and self._cluster.loop.time() < deadline_s:
+            await asyncio.sleep(LOOK_S)
+
+    def _is_well(self) -> bool:
+        return not self._lasting and all(node.serves for node in self._cluster.nodes.values())
+
     def _strike(self, planned: PlannedFault) -> None:
         self.tried.append(planned)
         rng = random.Random(f"{self._seed} fault {planned.number}")
@@ -118,6 +150,7 @@ class Injector:
             self.skipped += 1
             self._trace.record(FAULT, "skipped", fault=planned.kind, number=planned.number)
             return
+        self._changed()
         self._trace.record(
             FAULT, planned.kind, number=planned.number, lasts_s=round(applied.lasts_s, 6), **applied.what
         )
@@ -127,9 +160,14 @@ class Injector:
             timer = self._cluster.loop.call_later(applied.lasts_s, self._end, planned.number)
             self._lasting[planned.number] = (applied, timer)
 
+    def _changed(self) -> None:
+        self.changed_at_s = self._cluster.loop.time()
+        self.on_change()
+
     def _end(self, number: int) -> None:
         applied, timer = self._lasting.pop(number)
         timer.cancel()
+        self._changed()
         for node_id in applied.nodes:
             left = self.field.disturbed[node_id] - 1
             if left:

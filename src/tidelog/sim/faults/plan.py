@@ -23,6 +23,8 @@ class FaultKind:
     profile: str
     strike: Strike
     weight: float = 1.0
+    has_steps: bool = False
+    """Its story needs a cluster that is well when it begins, and is spoilt by what strikes before it is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

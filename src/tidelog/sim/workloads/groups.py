@@ -19,7 +19,7 @@ from tidelog.wire.errors import ApiError, ErrorCode
 GROUP: Final = "watchers"
 MEMBERS: Final = 2
 BACKOFF_S: Final = 0.2
-COMMIT_S: Final = 0.5
+COMMIT_S: Final = 1.0
 
 
 class Group:

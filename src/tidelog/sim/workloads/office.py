@@ -1,6 +1,7 @@
 """What the workloads of one run share: the cluster as a client sees it, and where they tell what happened."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,10 @@ class Office:
     watch: Watch
     trace: Trace
     seed: int
+    hurried: Callable[[], bool] = lambda: True
+    """Whether there is something to be seen, so that everybody should write and read as fast as they can."""
+    due: Callable[[], float] = lambda: 0.0
+    """How many batches should be acknowledged by now."""
     partitions: int = 3
 
     def rng(self, name: str) -> random.Random:

@@ -16,6 +16,8 @@ from tidelog.wire.errors import ApiError
 BACKOFF_S: Final = 0.1
 ASK_S: Final = 0.7
 MAX_WAIT_MS: Final = 500
+LEISURE_S: Final = 0.3
+"""How long a reader puts off its next fetch when nobody hurries it."""
 
 
 class Readers:
@@ -43,6 +45,7 @@ class Readers:
 
     async def _follow(self, client: Client, partition: TopicPartition) -> None:
         office, watch = self._office, self._office.watch
+        rng = office.rng(f"reader {partition.partition}")
         consumer = Consumer(client, max_wait_ms=MAX_WAIT_MS)
         era = watch.era_of(partition)
         consumer.assign({partition: 0})
@@ -73,6 +76,8 @@ class Readers:
             for consumed in found:
                 watch.on_read(partition, position, consumed.record.offset, bytes(consumed.record.value or b""), era)
                 position = consumed.record.offset + 1
+            if found and not office.hurried():
+                await asyncio.sleep(rng.expovariate(1 / LEISURE_S))
 
     async def _ask(self) -> None:
         office, watch = self._office, self._office.watch

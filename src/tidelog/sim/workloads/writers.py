@@ -22,6 +22,10 @@ from tidelog.wire.records.plain import Record
 CREATE_TIMEOUT_S: Final = 60.0
 # Small, so that segments roll while faults strike.
 SEGMENT_BYTES: Final = 16_384
+# When nobody hurries them, writers write all at once to one partition: a follower fetches once what each of them wrote.
+TOGETHER_S: Final = 0.4
+LATE_S: Final = 0.15
+"""The same if fewer batches are acknowledged than should be."""
 
 
 class Broken(AssertionError):
@@ -91,6 +95,10 @@ class Writers:
         self._office = office
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._called: asyncio.Future[int] = office.cluster.loop.create_future()
+        """When to write together, and to which partition."""
+        self._caller: asyncio.Task[None] | None = None
+        self._rng = office.rng("caller")
 
     async def begin(self) -> None:
         office = self._office
@@ -101,14 +109,22 @@ class Writers:
         self._tasks = [
             loop.create_task(self._write(number, style), name=f"writer {number}") for number, style in enumerate(STYLES)
         ]
+        self._caller = loop.create_task(self._call_together(), name="caller")
 
     def on_unclean(self, partition: TopicPartition) -> None:
         if partition.topic == TOPIC:
             self.ledger.forget(partition.partition)
 
+    def hurry(self) -> None:
+        """Whoever waits for the others writes now, and then as it is hurried."""
+        self._call(self._rng.randrange(self._office.partitions))
+
     async def stop(self) -> None:
         """No new batches; those under way are answered or given up."""
         self._stopping = True
+        if self._caller is not None:
+            self._caller.cancel()
+        self._call(0)
         await asyncio.gather(*self._tasks)
 
     async def check(self) -> None:
@@ -130,13 +146,26 @@ class Writers:
             producer = Producer(client, acks=style.acks, idempotent=style.idempotent, delivery_timeout_s=RETRY_S)
             count = 0
             while not self._stopping:
-                await asyncio.sleep(rng.expovariate(1 / style.mean_gap_s))
-                partition = rng.randrange(office.partitions)
+                if office.hurried():
+                    await asyncio.sleep(rng.expovariate(1 / style.mean_gap_s))
+                    partition = rng.randrange(office.partitions)
+                else:
+                    partition = await asyncio.shield(self._called)
                 value = b"%d-%d" % (number, count)
                 count += 1
                 if not style.idempotent:
                     self.ledger.doubled[value] = None
                 await self._send(producer, style, partition, value)
+
+    async def _call_together(self) -> None:
+        while True:
+            late = self.ledger.batches < self._office.due()
+            await asyncio.sleep(self._rng.expovariate(1 / (LATE_S if late else TOGETHER_S)))
+            self.hurry()
+
+    def _call(self, partition: int) -> None:
+        called, self._called = self._called, self._office.cluster.loop.create_future()
+        called.set_result(partition)
 
     async def _send(self, producer: Producer, style: Style, partition: int, value: bytes) -> None:
         office, where = self._office, TopicPartition(TOPIC, partition)
