@@ -7,6 +7,8 @@ from typing import Final
 from tidelog.wire.errors import WireError
 
 _LENGTH: Final = struct.Struct(">i")
+# Most connections see small answers only; the first that fills the buffer makes it a large one.
+_FIRST_BYTES: Final = 4 * 1024
 _SCRATCH_BYTES: Final = 64 * 1024
 # Buffers of so much together are kept for the next large frames: more than a whole answer to a follower.
 KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -22,7 +24,7 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int, on_frame: Callable[[memoryview], None]) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._on_frame = on_frame
-        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._scratch = memoryview(bytearray(_FIRST_BYTES))
         self._scratch_filled = 0
         self._frame: memoryview | None = None
         self._frame_filled = 0
@@ -53,17 +55,21 @@ class FrameReader:
             if end - body >= size:
                 self._on_frame(memoryview(bytes(self._scratch[body : body + size])))
                 start = body + size
-            elif size + _LENGTH.size > len(self._scratch):
+            elif size + _LENGTH.size > _SCRATCH_BYTES:
                 frame = self._take(size)
                 frame[: end - body] = self._scratch[body:end]
                 self._frame, self._frame_filled = frame, end - body
                 start = end
             else:
                 break
-        if start:
+        grows = end == len(self._scratch) < _SCRATCH_BYTES
+        if start or grows:
             # Overlaps when little was consumed; going through bytes keeps the move right.
-            self._scratch[: end - start] = bytes(self._scratch[start:end])
-            self._scratch_filled = end - start
+            left = bytes(self._scratch[start:end])
+            if grows:
+                self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+            self._scratch[: len(left)] = left
+            self._scratch_filled = len(left)
 
     def _take(self, size: int) -> memoryview:
         """An old one, if nobody has a view of it: a new one is cleared first, which takes as long as filling it."""

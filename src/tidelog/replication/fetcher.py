@@ -38,7 +38,7 @@ FIRST_BACKOFF_S: Final = 0.02
 SHORT_WAIT_MS: Final = 20
 # Assignments come in slices of one metadata delta and in deltas close to each other. This long after the last one the
 # next fetch may be held again.
-ASSIGNING_S: Final = 0.5
+ASSIGNING_S: Final = 0.2
 
 Request = FetchRequest | ListOffsetsRequest
 

@@ -32,7 +32,7 @@ class SimDisk(MemoryDisk):
         super().__init__(capacity)
         self._older: dict[str, list[bytes]] = {}
         self.on_write: Callable[[str], None] | None = None
-        """Hears of every append (about to be made) and of every small file (written)."""
+        """Hears of every append and cut (about to be made) and of every small file (written)."""
 
     # --- processes come and go ----------------------------------------------------------------------------------------
 
@@ -68,6 +68,11 @@ class SimDisk(MemoryDisk):
             del versions[: -KEPT_VERSIONS - 1]
         if self.on_write is not None:
             self.on_write(path)
+
+    def _fault(self, operation: str, path: str) -> None:
+        if self.on_write is not None and operation == "truncate":
+            self.on_write(path)
+        super()._fault(operation, path)
 
     def _admit(self, operation: str, path: str, inode: _Inode, offset: int, data: Buffer) -> None:
         if self.on_write is not None and operation == "append":

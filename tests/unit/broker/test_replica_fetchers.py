@@ -253,6 +253,7 @@ def test_partitions_far_behind_are_fetched_by_two() -> None:
             world.fetchers.remove(tp)
         await asyncio.sleep(0.001)
         write_committed(world.leader_log(), 1)
+        world.peers.wake(ONE)
         await asyncio.sleep(0.1)
         assert world.log().log_end_offset == 21
         await world.fetchers.close()

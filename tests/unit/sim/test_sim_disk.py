@@ -48,6 +48,18 @@ def test_a_power_cut_takes_unsynced_bytes_file_by_file() -> None:
     assert any(4 < a < 9 for a, _ in outcomes)
 
 
+def test_onlookers_hear_of_appends_cuts_and_small_files() -> None:
+    disk, _ = disk_with(log=bytes(100))
+    heard: list[str] = []
+    disk.on_write = heard.append
+    file = disk.open("/d/log")
+    file.append(b"more")
+    file.truncate(10)
+    file.fsync()
+    disk.write_atomic("/d/small", b"state")
+    assert heard == ["/d/log", "/d/log", "/d/small"]
+
+
 def test_rot_flips_one_bit_for_good() -> None:
     disk, _ = disk_with(log=bytes(100))
     position = disk.rot("/d/log", random.Random(1))

@@ -1,9 +1,9 @@
 """The onlooker: looks into the nodes of a simulated cluster whenever something may have changed, and judges.
 
 A moment between two callbacks is a consistent view of the whole cluster. What can change an answer marks its partition:
-an append (told by the disk), published metadata, the end of a process; high watermarks and roles are found by a tick of
-virtual time. A leader's high watermark only grows while it leads, so a last look before it ends or changes misses
-nothing of what it exposed.
+an append or a cut (told by the disk), published metadata, the end of a process; high watermarks and roles are found by
+a tick of virtual time. A leader's high watermark only grows while it leads, so a last look before it ends or changes
+misses nothing of what it exposed.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from tidelog.sim.trace import REPLICA, Trace
 from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.log_names import partition_of
 
-TICK_S: Final = 0.02
+TICK_S: Final = 0.05
 
 # Of one partition in the newest image: topic id, history, registration, effective min ISR.
 _Committed: TypeAlias = tuple[UUID, PartitionHistory, PartitionRegistration, int]
