@@ -8,7 +8,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check interop soak mutants bench clean
+.PHONY: help setup demo test check interop soak mutants bench docs clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,5 +47,8 @@ mutants: $(STAMP) ## old bugs brought back, and how soon an invariant notices ea
 bench: $(STAMP) ## medians of interleaved runs, a table and a plot
 	$(BIN)/python -m benchmarks
 
+docs: $(STAMP) ## the guide as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean: ## what the other targets made
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .hypothesis benchmarks/out
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site

@@ -34,6 +34,9 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", min=0, help="Write to this one; else by key, or in turn.")
     ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a batch is tried again.")
+    ] = 120.0,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -58,7 +61,8 @@ def produce(
         partitions = await partitions_of(client, topic)
         if partition is not None and partition >= partitions:
             raise bad_usage(f"{topic} has {partitions} partitions, numbered from 0")
-        producer = Producer(client, acks=ACKS[acks], codec=Codec[compression.upper()])
+        codec = Codec[compression.upper()]
+        producer = Producer(client, acks=ACKS[acks], codec=codec, delivery_timeout_s=timeout)
         if sys.stdin.isatty():
             note("one record a line; ctrl-D ends")
         return await LineSender(producer, topic, partitions, partition, key_separator).run(line_chunks())
