@@ -235,7 +235,8 @@ class ReplicaManager:
             return
         del self._partitions[topic_partition]
         self.fetchers.remove(topic_partition)
-        partition.go_offline("the partition is gone from this broker")
+        # Who waits for a record here looks for another leader, as who asks only now does (P3, P6).
+        partition.go_offline("the partition is gone from this broker", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.on_removed(partition)
         try:
             self._logs.delete(topic_partition)

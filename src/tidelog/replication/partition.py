@@ -127,8 +127,8 @@ class Partition:
         self._isr.propose(leader, leading.recovery(leader))
         return RoleChange(high_watermark_moved=self.advance_high_watermark(now_s), isr_decided=was_pending)
 
-    def go_offline(self, reason: str) -> None:
-        self.role = Offline(reason=reason)
+    def go_offline(self, reason: str, error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> None:
+        self.role = Offline(reason=reason, error=error)
 
     def require_leader(self, current_leader_epoch: int = -1) -> Leader:
         """The leader's role, or the refusal: wrong broker, or fenced by epoch (F5)."""
@@ -141,7 +141,7 @@ class Partition:
         """The role of a replica that can be read, or the refusal."""
         role = self.role
         if isinstance(role, Offline):
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {role.reason}")
+            raise ApiError(role.error, f"{self.topic_partition}: {role.reason}")
         if current_leader_epoch >= 0 and current_leader_epoch != role.epoch:
             older = current_leader_epoch < role.epoch
             raise ApiError(
@@ -183,7 +183,7 @@ class Partition:
         """How an acks=all write of this leader epoch stands: None while it has to wait on (P3)."""
         role = self.role
         if isinstance(role, Offline):
-            return ErrorCode.KAFKA_STORAGE_ERROR
+            return role.error
         if not isinstance(role, Leader) or not role.first_epoch <= epoch <= role.epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:

@@ -10,6 +10,7 @@ from uuid import UUID
 from tidelog.core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from tidelog.replication.followers import FollowerState
 from tidelog.replication.isr import IsrState
+from tidelog.wire.errors import ErrorCode
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,9 +42,13 @@ class Follower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offline:
-    """The log directory failed; nothing is read or written until the replica is placed anew (C10)."""
+    """No log to read or write: its directory failed (C10), or the replica was taken from this broker.
+
+    `error` is what whoever asks, or waited, is told.
+    """
 
     reason: str
+    error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 Role = Leader | Follower | Offline

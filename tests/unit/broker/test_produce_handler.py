@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from uuid import UUID
 
 import pytest
 from tests.unit.broker.second_broker import ORDERS, follower_fetch, with_second_broker
@@ -89,6 +90,24 @@ def test_a_bad_partition_does_not_fail_the_others() -> None:
                 ErrorCode.CORRUPT_MESSAGE,
                 ErrorCode.NONE,
             ]
+
+    on_virtual_time(story)
+
+
+def test_records_for_a_topic_that_was_made_again_do_not_get_into_the_new_one() -> None:
+    """Metadata is applied in slices: a partition may be the new topic's while the image still knows the old one."""
+
+    async def story() -> None:
+        async with running_node(MemoryDisk()) as broker:
+            client = await VirtualClient.connect()
+            await client.create_topic("orders")
+            partition = broker.replicas.partition(ORDERS)
+            request = produce_request("orders", batch(b"x"))
+            request.topic_data[0].topic_id = partition.topic_id
+            partition.topic_id = UUID(int=501)
+            answer = (await client.call(request, 13)).responses[0].partition_responses[0]
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, -1)
+            assert partition.log.log_end_offset == 0
 
     on_virtual_time(story)
 

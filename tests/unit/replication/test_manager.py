@@ -179,7 +179,17 @@ def test_a_topic_made_again_under_its_name_begins_with_an_empty_log() -> None:
     assert host.partition is not old
     assert (host.partition.topic_id, host.partition.log.log_end_offset) == (UUID(int=501), 0)
     assert host.fetchers.told == [("remove", ORDERS), ("assign", ORDERS)]
-    assert old.acknowledged(LeaderEpoch(3), 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert old.acknowledged(LeaderEpoch(3), 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.rule("P3")
+def test_a_write_that_waits_where_the_replica_is_taken_away_hears_that_the_leader_moved() -> None:
+    host = Host()
+    host.see(led())
+    end = host.write()
+    old = host.partition
+    host.see(followed(partition_epoch=1, leader_epoch=4, replicas=(2, 3), isr=(2,)))
+    assert old.acknowledged(LeaderEpoch(3), end) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_replica_that_is_assigned_elsewhere_is_removed_with_its_log() -> None:

@@ -107,6 +107,9 @@ def _produce(
     partition = broker.replicas.get(TopicPartition(name, data.index))
     if partition is None:
         raise ApiError(absent_partition_error(broker.image, name, data.index), f"{name}-{data.index} is not here")
+    if not topic.name and topic.topic_id != partition.topic_id:
+        # Deleted and made again under its name, which the image does not know yet.
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"{name} has another id than {topic.topic_id}")
     info = append_as_leader(broker, partition, records, request.acks, allow_zstd=ctx.api_version >= ZSTD_SINCE)
     answer.base_offset = info.first_offset
     answer.log_append_time_ms = info.log_append_time
