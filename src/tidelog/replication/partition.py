@@ -341,9 +341,12 @@ class Partition:
                 f"{self.topic_partition}: high watermark {self.log.high_watermark} has not reached the start "
                 f"{leader.epoch_start_offset} of leader epoch {leader.epoch}",
             )
-        if isolation_level == READ_COMMITTED:
-            return min(self.log.last_stable_offset, self.log.high_watermark)
-        return self.log.high_watermark
+        return self.readable_end(isolation_level)
+
+    def readable_end(self, isolation_level: int) -> int:
+        """Up to where consumers are served now (F1)."""
+        # `last_stable_offset` is never beyond the high watermark.
+        return self.log.last_stable_offset if isolation_level == READ_COMMITTED else self.log.high_watermark
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after `timestamp`."""

@@ -21,7 +21,7 @@ from tests.unit.broker.replica_stories import (
     write,
 )
 from tests.unit.broker.virtual_cluster import connect, on_virtual_cluster
-from tests.unit.broker.virtual_node import VirtualClient, batch, fetch_request
+from tests.unit.broker.virtual_node import START_MS, VirtualClient, batch, fetch_request
 
 from tidelog.core.ids import NO_LEADER
 from tidelog.sim.cluster import SimCluster
@@ -32,8 +32,8 @@ LATEST = -1
 SECOND_MS = 1000
 
 
-async def latest(client: VirtualClient, version: int = 7) -> tuple[ErrorCode, int]:
-    ask_for = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=LATEST)
+async def offset_at(client: VirtualClient, version: int = 7, timestamp: int = LATEST) -> tuple[ErrorCode, int]:
+    ask_for = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=ORDERS.topic, partitions=[ask_for])])
     answer = (await client.call(request, version)).topics[0].partitions[0]
     return ErrorCode(answer.error_code), answer.offset
@@ -61,7 +61,7 @@ class Reader:
             return
         client = await connect(self._cluster, node_id)
         while leader(self._cluster) == node_id:
-            code, offset = await latest(client)
+            code, offset = await offset_at(client)
             if code is ErrorCode.NONE:
                 self.latest.append(offset)
                 await self._fetch(client, offset)
@@ -130,10 +130,15 @@ def test_a_new_leader_does_not_tell_the_end_before_it_knows_it(version: int, cod
             await waiting
         await until_led_by(cluster, 2)
         asking = await connect(cluster, 2)
-        assert await latest(asking, version) == (ErrorCode[code], -1)
+        assert await offset_at(asking, version) == (ErrorCode[code], -1)
+        # By time: what it knows to be committed it tells, and of what may come behind that nothing yet.
+        assert log_of(cluster, 2).high_watermark == 1
+        assert await offset_at(asking, version, START_MS) == (ErrorCode.NONE, 0)
+        assert await offset_at(asking, version, START_MS + 1) == (ErrorCode[code], -1)
         cluster.resume(3)
         await cluster.until(lambda: log_of(cluster, 2).high_watermark == 2)
-        assert await latest(asking, version) == (ErrorCode.NONE, 2)
+        assert await offset_at(asking, version) == (ErrorCode.NONE, 2)
+        assert await offset_at(asking, version, START_MS + 1) == (ErrorCode.NONE, -1)
 
     on_virtual_cluster(story, controllers=3)
 

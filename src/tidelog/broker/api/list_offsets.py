@@ -108,8 +108,8 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[i
             if timestamp < 0:
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp} is not a timestamp this broker knows")
             found = partition.offset_for_timestamp(timestamp)
-    upper = partition.latest_offset(isolation_level)
-    if found is None or found[0] >= upper:
-        # A record that no reader may see yet is not told about.
-        return -1, -1, -1
-    return found
+    if found is not None and found.offset < partition.readable_end(isolation_level):
+        return found
+    # A record that no reader may see yet is not told about, and right after an election it may be one that was read.
+    partition.latest_offset(isolation_level)
+    return -1, -1, -1
