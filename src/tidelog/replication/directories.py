@@ -11,6 +11,7 @@ from uuid import UUID
 from tidelog.core.ids import DIR_LOST, RESERVED_UUIDS, BrokerId, TopicIdPartition, TopicPartition
 from tidelog.metadata.image import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tidelog.replication.manager import ReplicaManager
+from tidelog.replication.roles import Offline
 from tidelog.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -65,7 +66,10 @@ class ReplicaDirectories:
     ) -> UUID:
         partition = self._replicas.get(topic_partition)
         if partition is not None and partition.topic_id == topic_id:
-            return self._directory_ids[partition.log.directory.path]
+            directory = partition.log.directory
+            # Offline by itself: its log cannot be used, and nobody knows but this broker.
+            alone = isinstance(partition.role, Offline) and directory.online
+            return DIR_LOST if alone else self._directory_ids[directory.path]
         # No log, because the directory it should be in has failed. The controller knows that if it knows the directory.
         return told if told not in RESERVED_UUIDS and told not in broker.log_dirs else DIR_LOST
 

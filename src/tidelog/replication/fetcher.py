@@ -108,8 +108,9 @@ class Fetcher:
         self.remove(partition.topic_partition)
         try:
             event = following.begin(partition, leader_epoch, now_ms)
-        except DiskError:
-            # Its directory is offline now, and whoever watches that has been told: there is nothing to follow with.
+        except (ApiError, DiskError):
+            # Its directory is offline now, or this replica alone, and whoever looks after them tells: there is nothing
+            # to follow with.
             return []
         self._followed[partition.topic_partition] = followed
         self._by_id[followed.key] = followed

@@ -12,7 +12,7 @@ from tidelog.replication import following
 from tidelog.replication.fetch_session import error_name
 from tidelog.replication.fetcher_state import EARLIEST, LATEST, Followed, Outcome
 from tidelog.storage.ports import DiskError
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -61,7 +61,7 @@ def on_response(
                 continue
             try:
                 problem = _on_answer(followed, leader_id, asked.timestamp, answer, outcome, now_ms)
-            except DiskError as error:
+            except (ApiError, DiskError) as error:
                 problem = str(error)
             if problem is not None:
                 yield followed, problem

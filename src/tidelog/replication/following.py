@@ -13,6 +13,7 @@ from tidelog.storage.checkpoints import EpochEntry
 from tidelog.storage.epoch_cache import UNDEFINED_EPOCH
 from tidelog.storage.log import Log
 from tidelog.storage.log_types import AppendInfo
+from tidelog.storage.segment import CorruptSegment
 from tidelog.wire.buffers import Buffer
 from tidelog.wire.errors import ApiError, ErrorCode, WireError
 from tidelog.wire.records.batch import BATCH_OVERHEAD, read_header
@@ -115,12 +116,19 @@ def cut_to_divergence(
 
 
 def cut(partition: Partition, offset: int, reason: str, now_ms: int) -> LogTruncated | None:
-    """Cuts at `offset`; None if there was nothing behind it."""
+    """Cuts at `offset`; None if there was nothing behind it.
+
+    Where the log is damaged nobody can tell where a batch begins, nor what its producers wrote. Such a replica goes
+    offline by itself: it must not go on behind records that its leader does not have, and others have to go on.
+    """
     log = partition.log
     before = _Ends.of(log)
-    if not log.truncate_to(offset, now_ms):
-        return NOTHING_CUT
-    return _truncated(partition, before, reason)
+    try:
+        was_cut = log.truncate_to(offset, now_ms)
+    except CorruptSegment as error:
+        partition.go_offline(f"its log is damaged where it has to be cut: {error}")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} goes offline: {error}") from error
+    return _truncated(partition, before, reason) if was_cut else NOTHING_CUT
 
 
 def start_anew(partition: Partition, leader_id: int, log_start_offset: int, now_ms: int) -> LogTruncated:

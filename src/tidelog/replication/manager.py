@@ -130,8 +130,9 @@ class ReplicaManager:
                 self.fetchers.assign(partition.topic_partition, partition, role.leader, role.epoch)
             else:
                 self.fetchers.remove(partition.topic_partition)
-            if isinstance(role, Offline):
-                self.on_warning(f"{partition.topic_partition} is offline: {role.reason}")
+            # Asked again: a log that is damaged where it has to be cut is not followed with.
+            if isinstance(partition.role, Offline):
+                self.on_warning(f"{partition.topic_partition} is offline: {partition.role.reason}")
         if change.leadership:
             self.on_leadership(partition)
         elif change.high_watermark_moved or change.isr_decided:

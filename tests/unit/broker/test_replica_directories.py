@@ -18,7 +18,7 @@ from tests.unit.broker.replica_stories import (
 from tests.unit.broker.virtual_cluster import on_virtual_cluster
 
 from tidelog.broker.metadata_follower import Pace
-from tidelog.core.ids import DIR_UNASSIGNED, NO_LEADER, TopicPartition
+from tidelog.core.ids import DIR_LOST, DIR_UNASSIGNED, NO_LEADER, TopicPartition
 from tidelog.replication.roles import Leader, Offline
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.machine import State
@@ -169,6 +169,27 @@ def test_a_directory_that_fails_before_the_controller_knows_what_lies_in_it() ->
         assert isr(cluster, tp) == {2, 3}
         assert leader(cluster, TOPICS[0]) == 1
         assert await write(cluster, b"x", tp) == 0
+
+    on_virtual_cluster(story, controllers=CONTROLLERS, properties=PROPERTIES)
+
+
+@pytest.mark.rule("E6")
+def test_a_replica_that_may_not_lead_is_told_like_a_lost_one_and_another_leads() -> None:
+    """Its log claims the epoch of its election already, which only damage explains."""
+
+    async def story(cluster: SimCluster) -> None:
+        await create(cluster, [1, 2, 3], TOPICS[0], min_insync_replicas="2")
+        await write(cluster, b"before", TOPICS[0])
+        await all_told(cluster, TOPICS[0])
+        log = log_of(cluster, 2, TOPICS[0])
+        log.epochs.assign(50, log.log_end_offset)
+        cluster.kill(1)
+        await until_led_by(cluster, 3, TOPICS[0])
+        assert told(cluster, 2, TOPICS[0]) == DIR_LOST
+        # Loaded again it knows better: where it lies is told, and it joins.
+        await cluster.restart(2)
+        await until_isr(cluster, {2, 3}, TOPICS[0])
+        assert await write(cluster, b"after", TOPICS[0]) == 1
 
     on_virtual_cluster(story, controllers=CONTROLLERS, properties=PROPERTIES)
 

@@ -26,7 +26,9 @@ from tidelog.core.config.topic import TopicConfig
 from tidelog.core.events import CommittedRecordsLost, LogTruncated
 from tidelog.core.ids import LeaderEpoch, TopicPartition
 from tidelog.replication.partition import Partition
+from tidelog.replication.roles import Offline
 from tidelog.storage.log import Log
+from tidelog.storage.memory import MemoryDisk
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 from tidelog.wire.messages.list_offsets import ListOffsetsRequest
@@ -588,6 +590,55 @@ def test_our_own_failing_disk_takes_its_directory_offline_and_the_others_go_on()
     assert followers[OTHER].log.log_end_offset == 2
     request = fetch_of(fetcher.build_request(5.0))
     assert [topic.partitions for topic in request.forgotten_topics_data] == [[0]]
+    assert TP not in fetcher
+
+
+def rotten(disk: MemoryDisk, tp: TopicPartition, epochs: list[tuple[int, int]]) -> Log:
+    """Batches of which the second says nothing any more of where the third begins."""
+    log = open_log(disk, tp)
+    write(log, epochs)
+    log.segments.active.log.pwrite(bytes(4), len(batch(1, b"0")) + 8)
+    return log
+
+
+@pytest.mark.rule("E3")
+@pytest.mark.parametrize("out_of_range", [False, True])
+def test_a_log_that_is_damaged_where_it_has_to_be_cut_goes_offline_and_the_others_go_on(out_of_range: bool) -> None:
+    logs = {tp: open_log(new_disk(), tp) for tp in (TP, OTHER)}
+    write(logs[TP], [(0, 2), (2, 1)])
+    write(logs[OTHER], [(2, 2)])
+    damaged = follower_of(rotten(new_disk(), TP, [(0, 2), (1, 2)]), 2)
+    whole = follower_of(open_log(new_disk(), OTHER), 2)
+    leader, fetcher = ToyLeader(logs, 2), new_fetcher()
+    for partition in (damaged, whole):
+        fetcher.assign(partition, LeaderEpoch(2), NOW)
+    request = fetch_of(fetcher.build_request(0.0))
+    response = leader.fetch(request)
+    if out_of_range:
+        response.responses[0].partitions[0].error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    outcome = fetcher.on_response(request, response, 0.0, NOW)
+    assert whole.log.log_end_offset == 2
+    if out_of_range:
+        outcome = exchange(fetcher, leader)
+    assert len(outcome.problems) == 1
+    assert isinstance(damaged.role, Offline)
+    # Nothing was cut, and nothing is appended behind what nobody else has.
+    assert damaged.log.log_end_offset == 4
+    fetch_of(fetcher.build_request(5.0))
+    assert TP not in fetcher
+    assert OTHER in fetcher
+
+
+@pytest.mark.rule("E3")
+@pytest.mark.parametrize("knows_epochs", [True, False])
+def test_a_log_that_is_damaged_where_a_new_epoch_has_it_cut_is_not_followed_with(knows_epochs: bool) -> None:
+    damaged = follower_of(rotten(new_disk(), TP, [(0, 2), (7, 2)]), 2)
+    if not knows_epochs:
+        damaged.log.epochs.clear()
+        damaged.log.update_high_watermark(2)
+    fetcher = new_fetcher()
+    assert fetcher.assign(damaged, LeaderEpoch(2), NOW) == []
+    assert isinstance(damaged.role, Offline)
     assert TP not in fetcher
 
 
