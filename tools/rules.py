@@ -3,14 +3,19 @@
 A rule is a line that begins with ``- **W2**``. A test names it with ``@pytest.mark.rule("W2")``, a scenario file in its
 line ``rules: W2``. Every rule needs a test, less those on the list of rules that are not built yet; a rule on that list
 that has a test has to leave it.
+
+The live page shows their texts from a copy in its package, which must be the same; `--write` makes it so.
 """
 
+import json
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BEHAVIOURS = ROOT / "docs" / "internals" / "behaviours.md"
+PAGE_COPY = ROOT / "src" / "tidelog" / "web" / "static" / "rules.json"
+TEXT = re.compile(r"^- \*\*([A-Z]\d+)\*\* (.*(?:\n  .*)*)", re.MULTILINE)
 RULE = re.compile(r"^- \*\*([A-Z]\d+)\*\*", re.MULTILINE)
 MARK = re.compile(r"mark\.rule\(([^)]*)\)")
 NAME = re.compile(r"[\"']([A-Z]\d+)[\"']")
@@ -25,7 +30,16 @@ def numbers() -> list[str]:
     return RULE.findall(BEHAVIOURS.read_text())
 
 
+def page_copy() -> str:
+    """The texts by number, without their marks, as JSON."""
+    found = TEXT.findall(BEHAVIOURS.read_text())
+    plain = {number: re.sub(r"[`*]", "", " ".join(text.split())) for number, text in found}
+    return json.dumps(plain, indent=0, ensure_ascii=False) + "\n"
+
+
 def main() -> int:
+    if "--write" in sys.argv[1:]:
+        PAGE_COPY.write_text(page_copy())
     text = BEHAVIOURS.read_text()
     rules = numbers()
     pending_line = NOT_BUILT.search(text)
@@ -54,6 +68,8 @@ def main() -> int:
         problems.append(f"{len(pending)} rules are said not to be built, {MOST_NOT_BUILT} were: the list only shrinks")
     elif len(pending) < MOST_NOT_BUILT:
         problems.append(f"the list of rules not built yet has shrunk: set MOST_NOT_BUILT to {len(pending)}")
+    if PAGE_COPY.read_text() != page_copy():
+        problems.append(f"{PAGE_COPY.relative_to(ROOT)} differs from {BEHAVIOURS.name}: python tools/rules.py --write")
     for problem in problems:
         print(problem, file=sys.stderr)
     built = [name for name in rules if name not in pending]

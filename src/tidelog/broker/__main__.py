@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "format":
             return _format([config for config, _ in parsed], options)
         ((config, warnings),) = parsed
-        return _run(PosixDisk(_open_files(config)), config, warnings, options.links_fd)
+        return _run(PosixDisk(_open_files(config)), config, warnings, options)
     except ConfigError as error:
         return _fail(str(error), BAD_USAGE)
     except (FormatError, StorageFormatError, AlreadyLocked, DiskError) as error:
@@ -57,6 +57,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides one key of the file")
     # A socket of the supervisor's, by which it injects faults between nodes.
     parser.add_argument("--links-fd", type=int, help=argparse.SUPPRESS)
+    # A listening socket of the supervisor's, for those who watch this node.
+    parser.add_argument("--watch-fd", type=int, help=argparse.SUPPRESS)
     formatting = parser.add_argument_group("with format")
     formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
     voters = formatting.add_mutually_exclusive_group()
@@ -125,7 +127,7 @@ def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None) -> int:
+def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], options: argparse.Namespace) -> int:
     # Also the first thing a node does; here so that the one line stands alone, and comes at once.
     check_formatted(disk, config)
     # Half of a start is importing the node, which `format` need not wait for.
@@ -147,21 +149,33 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int
         return _fail(f"cannot write {error.filename}: {error.strerror}", FAILED)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(disk, config, warnings, links_fd))
+            return runner.run(_serve(disk, config, warnings, options.links_fd, options.watch_fd))
     except (NodeError, ListenError) as error:
         return _fail(str(error), FAILED)
     finally:
         undo()
 
 
-async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None) -> int:
+async def _serve(
+    disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None, watch_fd: int | None
+) -> int:
+    from tidelog.broker.event_log import log_event
     from tidelog.broker.links import Links
     from tidelog.broker.links_control import obey
     from tidelog.broker.metrics_server import MetricsServer
     from tidelog.broker.node import Node
+    from tidelog.broker.watch import Watch
+    from tidelog.core.events import Event
 
     loop = asyncio.get_running_loop()
     offload = ThreadOffload()
+    wall_clock = SystemWallClock()
+    watch = Watch(wall_clock)
+
+    def on_event(event: Event) -> None:
+        log_event(event)
+        watch.on_event(event)
+
     links: Links | None = None
     obeying: asyncio.Task[None] | None = None
     if links_fd is not None:
@@ -172,13 +186,15 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links
     node = Node(
         config,
         disk=disk,
-        wall_clock=SystemWallClock(),
+        wall_clock=wall_clock,
         offload=offload,
         rng=random.Random(os.urandom(16)),
         warnings=warnings,
         host_name=_host_name(config),
         links=links,
+        on_event=on_event,
     )
+    watched = loop.create_task(watch.serve(node, watch_fd)) if watch_fd is not None else None
     asked_to_stop = asyncio.Event()
 
     def on_signal() -> None:
@@ -214,8 +230,9 @@ async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], links
     await node.stop()
     if metrics is not None:
         await metrics.close()
-    if obeying is not None:
-        obeying.cancel()
+    for task in (obeying, watched):
+        if task is not None:
+            task.cancel()
     offload.close()
     return FAILED if node.failed.is_set() else 0
 

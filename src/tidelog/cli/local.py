@@ -13,7 +13,7 @@ from tidelog.cli.session import cluster_errors, run_async
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelog.cluster.supervisor import NodeEvent, Supervisor
+    from tidelog.cluster.supervisor import NodeEvent
 
 DEFAULT_DATA: Final = Path("tidelog-data")
 
@@ -32,9 +32,7 @@ def up(
         int | None, typer.Option("--port", help="Port of the first broker; node i listens on port+i-1. [default: 9092]")
     ] = None,
     data: Data = DEFAULT_DATA,
-    ui_port: Annotated[
-        int, typer.Option("--ui-port", help="Port of the live page, 0 for none. Off in this version.")
-    ] = 0,
+    ui_port: Annotated[int, typer.Option("--ui-port", help="Port of the live page, 0 for none.")] = 8080,
     settings: Settings = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; `tidelog down` stops it.")] = False,
 ) -> None:
@@ -45,19 +43,21 @@ def up(
     """
     from tidelog.cluster.detach import start_detached
     from tidelog.cluster.plan import ClusterRequest
-    from tidelog.cluster.run import ready_line, run_cluster
+    from tidelog.cluster.run import run_cluster
     from tidelog.cluster.states import NodeState
 
     if not 0 <= ui_port <= 65535:
         raise CommandFailed("--ui-port lies between 0 and 65535", 2)
-    request = ClusterRequest(data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"))
+    request = ClusterRequest(
+        data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"), ui_port=ui_port
+    )
     _warn_of_unknown_keys(request.settings)
     if detach:
         print(cluster_errors(lambda: start_detached(request)))
         return
 
-    def on_ready(supervisor: "Supervisor") -> None:
-        print(ready_line(supervisor), flush=True)
+    def on_ready(line: str) -> None:
+        print(line, flush=True)
         note("ctrl-C stops it")
 
     def on_event(event: "NodeEvent") -> None:
@@ -108,5 +108,7 @@ def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
         print(f"active controller: node {controller['id']}, epoch {controller['epoch']}")
     elif any(node["state"] == "running" for node in found["nodes"]):
         print("active controller: none known")
+    if found.get("ui"):
+        print(f"live page: {found['ui']}")
     if not found["supervised"] and any(node["pid"] for node in found["nodes"]):
         print("tidelog: these nodes have no supervisor any more; `tidelog down` stops them", file=sys.stderr)

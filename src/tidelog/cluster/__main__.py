@@ -6,13 +6,15 @@ import json
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.layout import ClusterDir
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.properties import parse_settings
-from tidelog.cluster.run import ready_line, run_cluster
-from tidelog.cluster.supervisor import NodeEvent, Supervisor
+from tidelog.cluster.run import run_cluster
+from tidelog.cluster.supervisor import NodeEvent
 
 log = logging.getLogger("tidelog.cluster")
 
@@ -21,7 +23,7 @@ def main() -> int:
     request = _parse()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        asyncio.run(run_cluster(request, on_ready=_on_ready, on_event=_on_event))
+        asyncio.run(run_cluster(request, on_ready=partial(_on_ready, request), on_event=_on_event))
     except ClusterError as error:
         log.error("%s", error.message)
         _tell({"error": error.message, "status": error.status})
@@ -34,6 +36,7 @@ def _parse() -> ClusterRequest:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--brokers", type=int)
     parser.add_argument("--port", type=int)
+    parser.add_argument("--ui-port", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     return ClusterRequest(
@@ -41,16 +44,16 @@ def _parse() -> ClusterRequest:
         brokers=arguments.brokers,
         port=arguments.port,
         settings=parse_settings(arguments.settings),
+        ui_port=arguments.ui_port,
         # Detached nodes outlive even us; `status` and `down` find them by their process ids.
         dies_with_us=False,
     )
 
 
-def _on_ready(supervisor: Supervisor) -> None:
-    line = ready_line(supervisor)
+def _on_ready(request: ClusterRequest, line: str) -> None:
     _tell({"ready": line})
     # Whoever started us goes away now, and the pipes to it with it.
-    log_fd = os.open(supervisor.directory.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log_fd = os.open(ClusterDir(request.data).supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     os.close(log_fd)

@@ -2,6 +2,9 @@
 
 -> {"command": "kill", "node": 1}
 <- {"ok": true}    or    {"ok": false, "error": "node 1 is killed", "status": 1}
+
+`watch` is answered with a line of the same form as `status` whenever a node's state or links change, until the asker
+hangs up; changes that come faster than it reads are told as one.
 """
 
 import asyncio
@@ -59,8 +62,11 @@ class ControlServer:
         self._connections.add(task)
         try:
             while line := await reader.readline():
-                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+                answer = await self._answer(line)
+                writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
+                if answer.get("watching"):
+                    await self._watch(reader, writer)
         except (ConnectionError, ValueError):
             return  # it hung up, or sent a line longer than any of ours
         finally:
@@ -81,11 +87,9 @@ class ControlServer:
     async def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         command = request.get("command")
         if command == "status":
-            return {
-                "cluster_id": self._supervisor.layout.cluster_id,
-                "bootstrap": self._supervisor.bootstrap,
-                "nodes": [status.to_json() for status in self._supervisor.status()],
-            }
+            return self._status()
+        if command == "watch":
+            return {"watching": True}
         if command == "down":
             self._on_down()
             await self._stopped.wait()
@@ -100,6 +104,32 @@ class ControlServer:
             raise BadRequest(f"{command} wants the id of a node, not {node!r}")
         await self._run_on_node(command, node, request)
         return {}
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "cluster_id": self._supervisor.layout.cluster_id,
+            "bootstrap": self._supervisor.bootstrap,
+            "ui": None if self._supervisor.page is None else self._supervisor.page.url,
+            "nodes": [
+                {**status.to_json(), "links": self._supervisor.links(status.id).to_json()}
+                for status in self._supervisor.status()
+            ],
+        }
+
+    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        news = asyncio.Event()
+        gone = asyncio.create_task(reader.read(1))
+        gone.add_done_callback(lambda _: news.set())
+        self._supervisor.watchers.add(news)
+        try:
+            while not gone.done():
+                news.clear()
+                writer.write(json.dumps(self._status()).encode() + b"\n")
+                await writer.drain()
+                await news.wait()
+        finally:
+            self._supervisor.watchers.discard(news)
+            gone.cancel()
 
     async def _run_on_node(self, command: str, node: int, request: dict[str, Any]) -> None:
         supervisor = self._supervisor

@@ -29,6 +29,8 @@ def start_detached(request: ClusterRequest) -> str:
         command += ["--brokers", str(request.brokers)]
     if request.port is not None:
         command += ["--port", str(request.port)]
+    if request.ui_port:
+        command += ["--ui-port", str(request.ui_port)]
     for key, value in request.settings.items():
         command += ["--set", f"{key}={value}"]
     process = subprocess.Popen(

@@ -2,10 +2,12 @@
 
 DIR/cluster.json                 ports, node ids, cluster id; written once every node directory is formatted
 DIR/control.sock                 how `chaos`, `down` and `status` reach the supervisor (0600)
+DIR/page.log                     what the process of the live page printed
 DIR/supervisor.lock              held by the supervisor for as long as it lives
 DIR/node-1/server.properties     written at every `up`
 DIR/node-1/data/                 log.dirs
 DIR/node-1/console.log           what the node printed
+DIR/node-1/watch.sock            where the node tells how it stands (0600)
 DIR/node-1/node.pid              for `status` and `down` when a detached supervisor died
 """
 
@@ -23,6 +25,7 @@ FORMAT_VERSION: Final = 2
 # Had one node, and voters in its server.properties.
 _STATIC_VERSION: Final = 1
 CONTROLLERS_AT_MOST: Final = 3
+WATCH_SOCKET: Final = "watch.sock"
 
 
 class QuorumKind(StrEnum):
@@ -119,6 +122,13 @@ class ClusterDir:
 
     def console(self, node_id: int) -> Path:
         return self.node_dir(node_id) / "console.log"
+
+    def watch_socket(self, node_id: int) -> Path:
+        return self.node_dir(node_id) / WATCH_SOCKET
+
+    @property
+    def page_log(self) -> Path:
+        return self.path / "page.log"
 
     def pid_file(self, node_id: int) -> Path:
         return self.node_dir(node_id) / "node.pid"

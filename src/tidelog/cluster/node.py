@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from tidelog.cluster import control_socket
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.layout import NodeLayout
+from tidelog.cluster.layout import WATCH_SOCKET, NodeLayout
 from tidelog.cluster.links import OPTION, LinkLine, LinkWish
 from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.process import NodeProcess, describe_exit
@@ -16,6 +17,7 @@ from tidelog.cluster.states import ALIVE, TRANSITIONS, NodeState, NodeStatus
 # Closing ten thousand logs cleanly is a hundred thousand fsyncs.
 STOP_TIMEOUT_S: Final = 120.0
 CONSOLE_CHECK_S: Final = 10.0
+WATCH_OPTION: Final = "--watch-fd"
 
 # (node, the state it left)
 OnChange = Callable[["SupervisedNode", NodeState], None]
@@ -90,7 +92,8 @@ class SupervisedNode:
         if tuple(self._command[: len(BROKER)]) != BROKER:
             return await NodeProcess.spawn(self._command, console, dies_with_us=self._dies_with_us)
         line = LinkLine()
-        inherit = {OPTION: line.fd}
+        watchers = control_socket.listen(self._directory / WATCH_SOCKET)
+        inherit = {OPTION: line.fd, WATCH_OPTION: watchers.fileno()}
         try:
             if self._nursery is None:
                 process = await NodeProcess.spawn(
@@ -104,6 +107,9 @@ class SupervisedNode:
         except BaseException:
             line.close()
             raise
+        finally:
+            # The node has it now, and with the node it ends: who connects to a dead one is refused.
+            watchers.close()
         await line.open(self._wish())
         self._line = line
         return process

@@ -5,6 +5,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from tidelog.cluster.errors import BadRequest, ClusterError
 from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, roles_of, write_atomic
 from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.orphans import living_nodes
+from tidelog.cluster.page import Page
 from tidelog.cluster.platform import ON_LINUX
 from tidelog.cluster.ports import Reservations, loopback_hosts
 from tidelog.cluster.process import Handle, describe_exit, last_lines
@@ -56,6 +58,8 @@ class ClusterRequest:
     free_ports: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     dies_with_us: bool = True
+    # Of the live page; 0: there is none.
+    ui_port: int = 0
     node_command: NodeCommand = node_command
     format_command: FormatCommand = format_command
 
@@ -74,8 +78,11 @@ class PreparedCluster:
     hosts: tuple[str, ...]
     lock: DirectoryLock
     reservations: Reservations
+    page: Page | None
 
     def release(self) -> None:
+        if self.page is not None:
+            self.page.close()
         self.reservations.close()
         self.lock.release()
 
@@ -93,30 +100,30 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
     _check_brokers(request, existing)
     DirectoryLock.refuse_if_held(directory.lock_file)
     rng = random.SystemRandom()
-    reservations = Reservations(loopback_hosts(), rng)
-    try:
+    # What is held already is let go when the rest fails.
+    with ExitStack() as held:
+        reservations = Reservations(loopback_hosts(), rng)
+        held.callback(reservations.close)
         layout = await _plan(request, directory, existing, reservations, rng)
+        page = Page(request.ui_port) if request.ui_port else None
+        if page is not None:
+            held.callback(page.close)
         try:
             directory.path.mkdir(parents=True, exist_ok=True)
             lock = DirectoryLock.take(directory.lock_file)
         except OSError as error:
             raise ClusterError(f"cannot use {directory}: {error.strerror}") from error
-        try:
-            if existing is None:
-                await _make_directories(request, directory, layout, reservations.hosts, rng, nursery)
-            else:
-                _check_directories(directory, layout)
-                _write_properties(request, directory, layout, reservations.hosts)
-            if layout != existing:
-                directory.save(layout)
-        except BaseException:
-            lock.release()
-            raise
-    except BaseException:
-        reservations.close()
-        raise
+        held.callback(lock.release)
+        if existing is None:
+            await _make_directories(request, directory, layout, reservations.hosts, rng, nursery)
+        else:
+            _check_directories(directory, layout)
+            _write_properties(request, directory, layout, reservations.hosts)
+        if layout != existing:
+            directory.save(layout)
+        held.pop_all()
     return PreparedCluster(
-        directory=directory, layout=layout, hosts=reservations.hosts, lock=lock, reservations=reservations
+        directory=directory, layout=layout, hosts=reservations.hosts, lock=lock, reservations=reservations, page=page
     )
 
 

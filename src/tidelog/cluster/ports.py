@@ -46,6 +46,28 @@ def _bind(host: str, port: int, *, reuse: bool) -> socket.socket:
     return sock
 
 
+def listen_on_loopback(port: int) -> list[socket.socket]:
+    """Listening sockets on every loopback address; one line when somebody else has the port."""
+    listening: list[socket.socket] = []
+    for host in loopback_hosts():
+        try:
+            sock = _bind(host, port, reuse=True)
+            listening.append(sock)
+            sock.listen()
+            sock.setblocking(False)
+        except OSError as error:
+            for each in listening:
+                each.close()
+            raise _refused(port, host, error) from error
+    return listening
+
+
+def _refused(port: int, host: str, error: OSError) -> ClusterError:
+    if error.errno == errno.EADDRINUSE:
+        return ClusterError(f"port {port} is in use on {host}")
+    return ClusterError(f"cannot bind port {port} on {host}: {error.strerror}")
+
+
 class Reservations:
     """The ports of one cluster, held for as long as its supervisor lives."""
 
@@ -101,7 +123,5 @@ class Reservations:
             except OSError as error:
                 for sock in held:
                     sock.close()
-                if error.errno == errno.EADDRINUSE:
-                    raise ClusterError(f"port {port} is in use on {host}") from error
-                raise ClusterError(f"cannot bind port {port} on {host}: {error.strerror}") from error
+                raise _refused(port, host, error) from error
         self._sockets[port] = held

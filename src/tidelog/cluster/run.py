@@ -15,18 +15,19 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def ready_line(supervisor: Supervisor) -> str:
     """The line scripts wait for; `-` stands for what is off."""
+    ui = "-" if supervisor.page is None else supervisor.page.url
     metrics = supervisor.layout.nodes[0].metrics_url
-    return f"ready bootstrap={supervisor.bootstrap} ui=- metrics={metrics} data={supervisor.directory}"
+    return f"ready bootstrap={supervisor.bootstrap} ui={ui} metrics={metrics} data={supervisor.directory}"
 
 
 async def run_cluster(
     request: ClusterRequest,
     *,
-    on_ready: Callable[[Supervisor], None],
+    on_ready: Callable[[str], None],
     on_event: OnEvent,
     probe: Probe = probe_cluster,
 ) -> None:
-    """Runs until `down`, ctrl-C or SIGTERM; a second signal kills instead of stopping."""
+    """Runs until `down`, ctrl-C or SIGTERM; a second signal kills instead of stopping. `on_ready` is told the line."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     force = asyncio.Event()
@@ -44,12 +45,16 @@ async def run_cluster(
         try:
             await control.start()
             if await _until(supervisor.start_all(), stop):
-                on_ready(supervisor)
+                if supervisor.page is not None:
+                    supervisor.page.start(supervisor.directory)
+                on_ready(ready_line(supervisor))
                 await stop.wait()
         finally:
             await _stop(supervisor, force)
             control.cluster_stopped()
             await control.close()
+            if supervisor.page is not None:
+                await supervisor.page.stop()
             supervisor.close()
     finally:
         for number in heeded:

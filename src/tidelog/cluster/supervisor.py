@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.links import LinkWishes
+from tidelog.cluster.links import LinkWish, LinkWishes
 from tidelog.cluster.node import STOP_TIMEOUT_S, SupervisedNode
 from tidelog.cluster.nursery import Nursery
 from tidelog.cluster.plan import ClusterRequest, PreparedCluster, prepare
@@ -48,11 +48,14 @@ class Supervisor:
     ) -> None:
         self.directory = prepared.directory
         self.layout = prepared.layout
+        self.page = prepared.page
         self._prepared = prepared
         self._nursery = nursery
         self._on_event = on_event
         self._probe = probe
         self._links = LinkWishes([node.id for node in self.layout.nodes])
+        # Set whenever a node's state or links have changed.
+        self.watchers: set[asyncio.Event] = set()
         self._nodes = {
             node.id: SupervisedNode(
                 node,
@@ -91,6 +94,9 @@ class Supervisor:
 
     def status(self) -> list[NodeStatus]:
         return [node.status() for node in self._nodes.values()]
+
+    def links(self, node_id: int) -> LinkWish:
+        return self._links.of(node_id)
 
     def node(self, node_id: int) -> SupervisedNode:
         self.layout.node(node_id)
@@ -144,17 +150,20 @@ class Supervisor:
         """Silently cuts a node off from the others, both ways; with `from_nodes`, it only does not hear these."""
         node = self.node(node_id)
         self._links.isolate(node_id, from_nodes)
+        self._tell_watchers()
         await node.tell_links()
 
     async def slow(self, node_id: int, delay_ms: int) -> None:
         """What a node says to the others arrives so much later; 0 ends it."""
         node = self.node(node_id)
         self._links.slow(node_id, delay_ms)
+        self._tell_watchers()
         await node.tell_links()
 
     async def heal(self) -> None:
         """Ends every `isolate` and `slow`."""
         self._links.heal()
+        self._tell_watchers()
         await asyncio.gather(*(node.tell_links() for node in self._nodes.values()))
 
     # --- all of them ---
@@ -203,7 +212,12 @@ class Supervisor:
             if node.state is NodeState.CRASHED:
                 self._on_event(NodeEvent(node_id=node.id, state=node.state, detail=error.message))
 
+    def _tell_watchers(self) -> None:
+        for watcher in self.watchers:
+            watcher.set()
+
     def _changed(self, node: SupervisedNode, old: NodeState) -> None:
+        self._tell_watchers()
         detail = ""
         # A node that never came up is told by whoever waits for it.
         if node.state is NodeState.CRASHED and old is not NodeState.STARTING:

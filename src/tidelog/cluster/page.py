@@ -1,0 +1,93 @@
+"""The live page, seen from the supervisor: its port is ours, its process is started for the first visitor.
+
+The page is a process of its own (`python -m tidelog.web`), so that nothing it does can slow or end the supervisor.
+Until somebody opens it there is only a listening socket. Should the process end, the next visitor starts another.
+"""
+
+import asyncio
+import logging
+import secrets
+import signal
+import socket
+import sys
+from typing import Final
+
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.layout import ClusterDir
+from tidelog.cluster.ports import listen_on_loopback
+from tidelog.cluster.process import NodeProcess, describe_exit
+
+log = logging.getLogger("tidelog.cluster")
+
+_WEB: Final = (sys.executable, "-m", "tidelog.web")
+_OPTIONS: Final = {socket.AF_INET: "--listen-v4", socket.AF_INET6: "--listen-v6"}
+# A process that cannot start must not be started as fast as the machine can.
+_PAUSE_S: Final = 1.0
+
+
+class Page:
+    """Listens from the beginning, so that a port in use is found before anything else is done."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        # For whoever presses a button: known to those who can read the ready line.
+        self.token: Final = secrets.token_urlsafe(18)
+        try:
+            self._sockets = listen_on_loopback(port)
+        except ClusterError as error:
+            raise ClusterError(f"{error.message}: --ui-port gives the page another port, 0 turns it off") from error
+        self._served: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Behind the `#`: a browser sends it to nobody."""
+        return f"http://127.0.0.1:{self.port}/#token={self.token}"
+
+    def start(self, directory: ClusterDir) -> None:
+        self._served = asyncio.create_task(self._serve(directory), name="page")
+
+    async def stop(self) -> None:
+        """Ends its process, if there is one."""
+        if self._served is not None:
+            self._served.cancel()
+            await asyncio.wait((self._served,))
+            self._served = None
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            sock.close()
+
+    async def _serve(self, directory: ClusterDir) -> None:
+        command = [*_WEB, "--data", str(directory)]
+        inherit = {_OPTIONS[sock.family]: sock.fileno() for sock in self._sockets}
+        while True:
+            await self._visitor()
+            try:
+                process = await NodeProcess.spawn(command, directory.page_log, dies_with_us=True, inherit=inherit)
+            except ClusterError as error:
+                log.error("the page cannot be started: %s", error.message)
+            else:
+                await self._attend(process)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _attend(self, process: NodeProcess) -> None:
+        waiting = asyncio.ensure_future(process.wait())
+        try:
+            status = await asyncio.shield(waiting)
+            log.error("the page ended (%s): %s", describe_exit(status), process.last_words())
+        except asyncio.CancelledError:
+            process.signal(signal.SIGKILL)
+            await waiting
+            raise
+
+    async def _visitor(self) -> None:
+        """Until somebody connects; who does is left for the process to accept."""
+        loop = asyncio.get_running_loop()
+        came = asyncio.Event()
+        for sock in self._sockets:
+            loop.add_reader(sock, came.set)
+        try:
+            await came.wait()
+        finally:
+            for sock in self._sockets:
+                loop.remove_reader(sock)

@@ -1,0 +1,66 @@
+"""High watermarks that stand still below the end of their log."""
+
+from dataclasses import replace
+from typing import Final
+
+from tidelog.web.board import Board, Partition, PartitionKey
+from tidelog.web.explain import MOVES_AGAIN, STALLED, STALLED_BELOW_MIN_ISR
+from tidelog.web.timeline import Timeline
+
+# A write takes milliseconds to be committed, and a follower's fetch waits half a second at most.
+STALL_MS: Final = 1_000
+
+
+class Stalls:
+    """Looks at partitions as they change, and at those that wait as time goes by."""
+
+    def __init__(self) -> None:
+        # Those with records that are not committed: their high watermark, and since when it stands there.
+        self._waiting: dict[PartitionKey, tuple[int, int]] = {}
+
+    def look(self, partition: Partition, now_ms: int) -> Partition:
+        """Remembers how it stands; once it moves again it is stalled no longer."""
+        leading = partition.leading
+        if leading is None or leading.high_watermark >= leading.log_end_offset:
+            self._waiting.pop(partition.key, None)
+            return replace(partition, stalled_ms=None) if leading is not None else partition
+        known = self._waiting.get(partition.key)
+        if known is None or known[0] != leading.high_watermark:
+            self._waiting[partition.key] = leading.high_watermark, now_ms
+            return replace(partition, stalled_ms=None)
+        return partition
+
+    def tick(self, board: Board, timeline: Timeline, now_ms: int) -> None:
+        """Tells of those that have stood long enough."""
+        for key, (high_watermark, since_ms) in list(self._waiting.items()):
+            partition = board.partitions.get(key)
+            if partition is None:
+                del self._waiting[key]
+            elif partition.stalled_ms is None and now_ms - since_ms >= STALL_MS:
+                board.put_partition(replace(partition, stalled_ms=since_ms))
+                below = partition.min_isr is not None and len(partition.isr) < partition.min_isr
+                timeline.say(
+                    f"{partition.name}: the high watermark stands at {high_watermark}",
+                    STALLED_BELOW_MIN_ISR if below else STALLED,
+                    now_ms,
+                    partition=partition.name,
+                    cause=("stall", "below" if below else "behind"),
+                )
+
+    def copy(self) -> "Stalls":
+        twin = Stalls()
+        twin._waiting = dict(self._waiting)
+        return twin
+
+
+def moves_again(before: Partition | None, after: Partition, timeline: Timeline, now_ms: int) -> None:
+    """To be told when `look` has ended a stall."""
+    if before is not None and before.stalled_ms is not None and after.stalled_ms is None:
+        waited_s = (now_ms - before.stalled_ms) / 1000
+        timeline.say(
+            f"{after.name}: the high watermark moves again, after {waited_s:.1f} s",
+            MOVES_AGAIN,
+            now_ms,
+            partition=after.name,
+            cause=("stall", "over"),
+        )

@@ -1,0 +1,29 @@
+// Small helpers over the document. Text is always set as text: names come from clients.
+
+export const $ = (id) => document.getElementById(id);
+
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "class") element.className = value;
+    else if (name === "text") element.textContent = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// Sets only what differs: most of what is drawn again is as it was.
+export function text(element, value) {
+  if (element.firstChild === null || element.textContent !== value) element.textContent = value;
+}
+
+export function attribute(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+export function chip(node, kind, label) {
+  return h("b", { class: `chip ${kind}`, title: label, text: String(node) });
+}

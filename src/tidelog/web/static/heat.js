@@ -1,0 +1,76 @@
+// All partitions at a glance: a cell each, dark where something is wrong, and its sign where there is room.
+
+import { $ } from "./dom.js";
+import { statusOf } from "./state.js";
+
+export class Heat {
+  constructor(state, rows, onSelect) {
+    this.state = state;
+    this.rows = rows;
+    this.canvas = $("heat");
+    this.canvas.addEventListener("click", (event) => {
+      const key = this.keyAt(event);
+      if (key) onSelect(key, true);
+    });
+    this.canvas.addEventListener("mousemove", (event) => {
+      const partition = this.state.partitions.get(this.keyAt(event));
+      this.canvas.title = partition ? partition.name : "";
+    });
+  }
+
+  draw() {
+    const keys = this.rows.keys;
+    const ratio = window.devicePixelRatio || 1;
+    const width = this.canvas.clientWidth;
+    if (width === 0) return;
+    // As wide as they can be, in as few lines as they fit into.
+    const most = 16;
+    this.perLine = Math.min(keys.length, Math.max(1, Math.floor(width / most)));
+    if (keys.length > 3 * this.perLine) this.perLine = Math.min(keys.length, Math.max(1, Math.floor(width / 6)));
+    this.size = Math.min(most, width / Math.max(1, this.perLine));
+    const lines = Math.max(1, Math.ceil(keys.length / Math.max(1, this.perLine)));
+    this.line = 14;
+    const height = lines * this.line;
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.canvas.style.height = `${height}px`;
+    }
+    const colours = this.colours();
+    const draw = this.canvas.getContext("2d");
+    draw.setTransform(ratio, 0, 0, ratio, 0, 0);
+    draw.clearRect(0, 0, width, height);
+    keys.forEach((key, index) => {
+      const partition = this.state.partitions.get(key);
+      if (!partition) return;
+      const status = statusOf(partition);
+      const moving = this.state.rateOf(key) > 0;
+      const x = (index % this.perLine) * this.size;
+      const y = Math.floor(index / this.perLine) * this.line;
+      draw.fillStyle = colours[status];
+      // Height tells as well as colour: what is fine and still is low, what moves higher, what is wrong full.
+      const tall = status === "fine" ? (moving ? 8 : 4) : 12;
+      draw.fillRect(x, y + 13 - tall, Math.max(1, this.size - 1), tall);
+      if (key === this.rows.selected) {
+        draw.fillStyle = colours.ink;
+        draw.fillRect(x, y + 13, Math.max(1, this.size - 1), 1);
+      }
+    });
+  }
+
+  colours() {
+    const style = getComputedStyle(document.documentElement);
+    const of = (name) => style.getPropertyValue(name).trim();
+    return {
+      fine: of("--committed-soft"), under: of("--warning"), stalled: of("--stall"), undermin: of("--danger"), offline: of("--danger"), ink: of("--ink"),
+    };
+  }
+
+  keyAt(event) {
+    if (!this.perLine) return undefined;
+    const box = this.canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left) / this.size);
+    if (column >= this.perLine) return undefined;
+    return this.rows.keys[Math.floor((event.clientY - box.top) / this.line) * this.perLine + column];
+  }
+}

@@ -1,0 +1,168 @@
+// Plays a trace of a simulation: the server has its states, here is where in it we are.
+
+import { $, h, text } from "./dom.js";
+import { count } from "./format.js";
+
+const FRAME_MS = 100;
+
+export class Player {
+  // `show` takes a frame as a state of the board; `leave` goes back to the cluster.
+  constructor(show, leave, token) {
+    this.show = show;
+    this.token = token;
+    this.trace = null;
+    this.step = 0;
+    this.seconds = 0;
+    this.playing = null;
+    this.asked = 0;
+    const on = (id, handler) => $(id).addEventListener("click", handler);
+    on("play-first", () => this.goTo(0));
+    on("play-back", () => this.goTo(this.step - 1));
+    on("play-forward", () => this.goTo(this.step + 1));
+    on("play-previous-notable", () => this.goTo(this.notable(-1)));
+    on("play-next-notable", () => this.goTo(this.notable(1)));
+    on("play-toggle", () => this.toggle());
+    on("play-close", () => { this.close(); leave(); });
+    $("play-slider").addEventListener("input", (event) => this.goTo(Number(event.target.value)));
+    $("trace-file").addEventListener("change", (event) => this.take(event.target.files[0]));
+  }
+
+  get isOpen() {
+    return this.trace !== null;
+  }
+
+  async take(file) {
+    if (!file) return;
+    const answer = await fetch("/api/trace", { method: "POST", headers: { "X-Tidelog-Token": this.token() }, body: file });
+    $("trace-file").value = "";
+    if (!answer.ok) {
+      const told = await answer.text();
+      let reason = told;
+      try { reason = JSON.parse(told).error; } catch { /* a line of text is a reason as well */ }
+      this.fail(reason);
+      return;
+    }
+    await this.begin(await answer.json());
+  }
+
+  async open(id) {
+    const answer = await fetch(`/api/trace/${id}`);
+    if (answer.ok) await this.begin(await answer.json());
+  }
+
+  async begin(trace) {
+    this.trace = trace;
+    $("player").hidden = false;
+    const slider = $("play-slider");
+    slider.max = String(trace.steps);
+    this.marks();
+    await this.goTo(0);
+    slider.focus();
+  }
+
+  close() {
+    this.hold();
+    this.trace = null;
+    $("player").hidden = true;
+  }
+
+  fail(reason) {
+    const outcome = $("outcome");
+    outcome.hidden = false;
+    outcome.className = "outcome error";
+    outcome.replaceChildren(h("span", { text: reason }));
+  }
+
+  // The next line at which something worth a stop happens.
+  notable(direction) {
+    const steps = this.trace.notable.map(([step]) => step);
+    if (direction > 0) return steps.find((step) => step > this.step) ?? this.trace.steps;
+    return steps.findLast((step) => step < this.step) ?? 0;
+  }
+
+  async goTo(step) {
+    if (!this.trace) return;
+    await this.ask(`step=${Math.min(Math.max(step, 0), this.trace.steps)}`);
+  }
+
+  async ask(where) {
+    const number = ++this.asked;
+    const answer = await fetch(`/api/trace/${this.trace.id}/frame?${where}`);
+    if (!answer.ok) {
+      this.hold();
+      this.fail((await answer.json()).error);
+      return;
+    }
+    const frame = await answer.json();
+    // A later one was asked for meanwhile.
+    if (number !== this.asked || !this.trace) return;
+    this.step = frame.step;
+    this.seconds = frame.line ? frame.line.t : 0;
+    $("play-slider").value = String(frame.step);
+    $("play-slider").setAttribute("aria-valuetext", `line ${frame.step}, ${this.seconds.toFixed(3)} seconds: ${frame.words}`);
+    text($("play-where"), `seed ${this.trace.seed} · ${this.seconds.toFixed(3)} s of ${this.trace.seconds.toFixed(1)} s · line ${count(frame.step)} of ${count(this.trace.steps)}`);
+    text($("play-words"), frame.words);
+    this.show(frame);
+  }
+
+  toggle() {
+    if (this.playing !== null) this.hold();
+    else {
+      if (this.step >= this.trace.steps) this.seconds = 0;
+      let busy = false;
+      this.playing = setInterval(async () => {
+        if (busy) return;
+        busy = true;
+        const next = this.seconds + (FRAME_MS / 1000) * Number($("play-speed").value);
+        await this.ask(`at=${next}`);
+        // Between two lines time goes on.
+        this.seconds = next;
+        busy = false;
+        if (!this.trace || this.step >= this.trace.steps) this.hold();
+      }, FRAME_MS);
+    }
+    this.drawToggle();
+  }
+
+  hold() {
+    if (this.playing !== null) clearInterval(this.playing);
+    this.playing = null;
+    this.drawToggle();
+  }
+
+  drawToggle() {
+    text($("play-toggle"), this.playing === null ? "▶ play" : "❚❚ hold");
+    $("play-toggle").setAttribute("aria-label", this.playing === null ? "Play" : "Hold");
+  }
+
+  onKey(event) {
+    const steps = {
+      ArrowRight: () => this.goTo(event.shiftKey ? this.notable(1) : this.step + 1),
+      ArrowLeft: () => this.goTo(event.shiftKey ? this.notable(-1) : this.step - 1),
+      Home: () => this.goTo(0),
+      End: () => this.goTo(this.trace.steps),
+      " ": () => this.toggle(),
+    };
+    if (!(event.key in steps)) return false;
+    event.preventDefault();
+    steps[event.key]();
+    return true;
+  }
+
+  // Where faults, elections and ISR changes are, above the slider.
+  marks() {
+    const canvas = $("play-marks");
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = Math.round(canvas.clientWidth * ratio);
+    canvas.height = Math.round(canvas.clientHeight * ratio);
+    const style = getComputedStyle(document.documentElement);
+    const colour = { fault: "--danger", metadata: "--leader", node: "--muted", run: "--muted" };
+    const tall = { fault: 1, metadata: 0.7, node: 0.35, run: 0.35 };
+    const draw = canvas.getContext("2d");
+    for (const [step, , source] of this.trace.notable) {
+      draw.fillStyle = style.getPropertyValue(colour[source] ?? "--muted").trim();
+      const high = canvas.height * (tall[source] ?? 0.3);
+      draw.fillRect((step / this.trace.steps) * (canvas.width - ratio), canvas.height - high, ratio, high);
+    }
+  }
+}

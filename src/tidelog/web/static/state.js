@@ -1,0 +1,233 @@
+// What the server has told, and what follows from it. Pure: no document, no clock.
+
+export const OFFLINE = "offline";
+export const UNDER_MIN = "undermin";
+export const STALLED = "stalled";
+export const UNDER = "under";
+export const FINE = "fine";
+
+// A sign for each, so that nothing is told by colour alone.
+export const STATUS = {
+  [OFFLINE]: { sign: "✕", words: "nobody leads", rank: 0 },
+  [UNDER_MIN]: { sign: "▼", words: "ISR below its minimum", rank: 1 },
+  [STALLED]: { sign: "‖", words: "HW stands still", rank: 2 },
+  [UNDER]: { sign: "◐", words: "under-replicated", rank: 3 },
+  [FINE]: { sign: "●", words: "fine", rank: 4 },
+};
+
+const RATE_MS = 1000;
+const SPARK_S = 60;
+
+export function keyOf(topic, number) {
+  return `${topic}\u0000${number}`;
+}
+
+export function isInternal(topic) {
+  return topic.startsWith("__");
+}
+
+function partitionOf(row) {
+  const [topic, number, leader, epoch, partitionEpoch, replicas, isr, elr, recovering, asked, minIsr, stalled, held] = row;
+  const byNode = new Map(held.map(([node, role, leaderEpoch, start, hw, lso, leo]) =>
+    [node, { node, role, epoch: leaderEpoch, start, hw, lso, leo }]));
+  raiseLeader(byNode.get(leader), byNode.values());
+  return {
+    key: keyOf(topic, number),
+    name: `${topic}-${number}`,
+    topic, number, leader, epoch, partitionEpoch, replicas, isr, elr, recovering, asked, minIsr, stalled,
+    held: byNode,
+  };
+}
+
+// Nodes tell at different instants. What a follower has of this epoch it has from its leader, so the leader has at least
+// that.
+function raiseLeader(leading, replicas) {
+  if (leading?.role !== "leader") return;
+  for (const replica of replicas) {
+    if (replica.epoch !== leading.epoch) continue;
+    leading.leo = Math.max(leading.leo, replica.leo);
+    leading.hw = Math.max(leading.hw, replica.hw);
+  }
+}
+
+export function statusOf(partition) {
+  if (partition.leader < 0) return OFFLINE;
+  if (partition.minIsr !== null && partition.isr.length < partition.minIsr) return UNDER_MIN;
+  if (partition.stalled !== null) return STALLED;
+  if (partition.isr.length < partition.replicas.length) return UNDER;
+  return FINE;
+}
+
+export function membership(partition, node) {
+  if (partition.leader === node) return "leader";
+  if (partition.isr.includes(node)) return "isr";
+  if (partition.elr.includes(node)) return "elr";
+  return "out";
+}
+
+// The end of the log: the leader's, or the farthest that anybody has.
+export function endOf(partition) {
+  const leading = partition.held.get(partition.leader);
+  if (leading) return leading.leo;
+  let end = 0;
+  for (const replica of partition.held.values()) end = Math.max(end, replica.leo);
+  return end;
+}
+
+export function highWatermarkOf(partition) {
+  const leading = partition.held.get(partition.leader);
+  if (leading) return leading.hw;
+  let hw = 0;
+  for (const replica of partition.held.values()) hw = Math.max(hw, replica.hw);
+  return hw;
+}
+
+export class State {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.now = 0;
+    this.partitions = new Map();
+    this.nodes = new Map();
+    this.groups = new Map();
+    this.timeline = new Map();
+    // Sorted keys, made anew only when partitions come and go.
+    this.order = null;
+    this.changed = new Set();
+    this.rates = new Map();
+    this.perSecond = [];
+  }
+
+  // Takes one message; `changed` has the keys of partitions until somebody has drawn them.
+  apply(message) {
+    const before = this.partitions;
+    if (message.reset) {
+      const { rates, perSecond } = this;
+      this.clear();
+      Object.assign(this, { rates, perSecond });
+    }
+    this.now = message.now;
+    for (const row of message.partitions ?? []) this.takePartition(partitionOf(row), before);
+    for (const [topic, number] of message.gone ?? []) this.dropPartition(keyOf(topic, number));
+    for (const node of message.nodes ?? []) this.nodes.set(node.id, node);
+    for (const group of message.groups ?? []) this.groups.set(group.id, group);
+    for (const group of message.groups_gone ?? []) this.groups.delete(group);
+    for (const entry of message.timeline ?? []) this.timeline.set(entry.id, entry);
+    const most = 500;
+    if (this.timeline.size > most) {
+      for (const id of [...this.timeline.keys()].sort((a, b) => a - b).slice(0, this.timeline.size - most)) this.timeline.delete(id);
+    }
+  }
+
+  takePartition(partition, known) {
+    const before = known.get(partition.key);
+    const written = before ? endOf(partition) - endOf(before) : 0;
+    if (!this.partitions.has(partition.key)) this.order = null;
+    this.partitions.set(partition.key, partition);
+    this.changed.add(partition.key);
+    if (written > 0) this.flow(partition.key, written);
+  }
+
+  dropPartition(key) {
+    this.partitions.delete(key);
+    this.rates.delete(key);
+    this.order = null;
+    this.changed.add(key);
+  }
+
+  // Records that came, for the rates of the last second.
+  flow(key, written) {
+    let seen = this.rates.get(key);
+    if (!seen) this.rates.set(key, (seen = { since: this.now, records: 0, rate: 0 }));
+    seen.records += written;
+    const second = Math.floor(this.now / 1000);
+    const last = this.perSecond.at(-1);
+    if (last && last[0] === second) last[1] += written;
+    else this.perSecond.push([second, written]);
+    if (this.perSecond.length > SPARK_S + 2) this.perSecond.shift();
+  }
+
+  // Once in a while: what was counted becomes a rate; without records it falls to nothing.
+  settleRates(now) {
+    for (const [key, seen] of this.rates) {
+      const passed = now - seen.since;
+      if (passed < RATE_MS) continue;
+      seen.rate = (seen.records * 1000) / passed;
+      seen.records = 0;
+      seen.since = now;
+      if (seen.rate === 0) this.rates.delete(key);
+      this.changed.add(key);
+    }
+  }
+
+  rateOf(key) {
+    return this.rates.get(key)?.rate ?? 0;
+  }
+
+  totalRate() {
+    let total = 0;
+    for (const seen of this.rates.values()) total += seen.rate;
+    return total;
+  }
+
+  // Records of each of the last sixty seconds that are over.
+  spark(now) {
+    const bySecond = new Map(this.perSecond);
+    const last = Math.floor(now / 1000) - 1;
+    return Array.from({ length: SPARK_S }, (_, i) => bySecond.get(last - SPARK_S + 1 + i) ?? 0);
+  }
+
+  sorted() {
+    if (this.order === null) {
+      this.order = [...this.partitions.values()]
+        .sort((a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.number - b.number))
+        .map((partition) => partition.key);
+    }
+    return this.order;
+  }
+
+  totals() {
+    const totals = { partitions: this.partitions.size, [OFFLINE]: 0, [UNDER_MIN]: 0, [STALLED]: 0, [UNDER]: 0, [FINE]: 0 };
+    for (const partition of this.partitions.values()) totals[statusOf(partition)] += 1;
+    return totals;
+  }
+
+  // Of one node: how many it leads, and in how many ISRs it is of those that it has replicas of.
+  share(node) {
+    let leads = 0, inIsr = 0, replicas = 0;
+    for (const partition of this.partitions.values()) {
+      if (partition.leader === node) leads += 1;
+      if (partition.isr.includes(node)) inIsr += 1;
+      if (partition.replicas.includes(node)) replicas += 1;
+    }
+    return { leads, inIsr, replicas };
+  }
+
+  // The leader of the metadata quorum, by the newest epoch that anybody tells.
+  quorum() {
+    let leader = -1, epoch = -1, end = -1;
+    for (const node of this.nodes.values()) {
+      if (node.heard && node.quorum_epoch > epoch && node.quorum_leader >= 0) {
+        epoch = node.quorum_epoch;
+        leader = node.quorum_leader;
+      }
+    }
+    end = this.nodes.get(leader)?.metadata_end ?? -1;
+    return { leader, epoch, end };
+  }
+
+  // Of a group: how far each of its partitions is behind the high watermark.
+  lagOf(group) {
+    let lag = 0;
+    const rows = group.offsets.map(([topic, number, offset, reader]) => {
+      const partition = this.partitions.get(keyOf(topic, number));
+      const hw = partition ? highWatermarkOf(partition) : null;
+      const behind = hw === null || offset === null ? null : Math.max(0, hw - offset);
+      lag += behind ?? 0;
+      return { topic, number, offset, reader, behind };
+    });
+    return { lag, rows };
+  }
+}

@@ -1,0 +1,189 @@
+"""Folds what nodes and their supervisor tell into a board (rows as in `broker/watch_changes.py`). No I/O, no clock."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from tidelog.web.board import Board, NodeRow, Partition, Replica
+from tidelog.web.explain import HEALED, ISOLATED, NODE_STATES, SLOWED
+from tidelog.web.stalls import Stalls, moves_again
+from tidelog.web.timeline import Timeline
+
+MOST_DELETED: Final = 10_000
+
+
+class Watching:
+    """The one door to a live board: `node_line`, `node_lost`, `supervisor_line`, `tick`."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self._timeline = Timeline(board)
+        self._stalls = Stalls()
+        # Topics that somebody has said are gone: who is late still speaks of them.
+        self._deleted: dict[str, None] = {}
+
+    # --- what a node tells ---
+
+    def node_line(self, told: Mapping[str, Any], *, first: bool, now_ms: int) -> None:
+        """`first`: of a new connection, and then it is all that the node has."""
+        node = int(told["node"])
+        self._at(now_ms)
+        self.board.put_node(replace(self.board.node(node), heard=True))
+        if first:
+            self._forget_replicas(node, {(row[0], row[1]) for row in told.get("replicas", ())})
+        for topic_id in told.get("deleted", ()):
+            self._delete(topic_id)
+        for row in told.get("metadata", ()):
+            self._metadata(row)
+        for row in told.get("brokers", ()):
+            self._broker(*row)
+        if "quorum" in told:
+            self._quorum(node, told["quorum"])
+        for row in told.get("replicas", ()):
+            self._replica(node, row, now_ms)
+        for topic, number in told.get("gone", ()):
+            self._drop_replica(node, (topic, number))
+        for event in told.get("events", ()):
+            self._timeline.event(event, node, event["time"], event["text"])
+
+    def node_lost(self, node: int, now_ms: int) -> None:
+        """It tells nothing more; its offsets stay as they were."""
+        self._at(now_ms)
+        self.board.put_node(replace(self.board.node(node), heard=False, quorum_role="", quorum_leader=-1))
+
+    def _metadata(self, row: Sequence[Any]) -> None:
+        topic, topic_id, number, leader, leader_epoch, partition_epoch, replicas, isr, elr, recovering = row
+        if topic_id in self._deleted:
+            return
+        known = self.board.partitions.get((topic, number))
+        if known is None or known.topic_id not in ("", topic_id):
+            known = Partition(topic=topic, number=number)
+        if partition_epoch < known.partition_epoch:
+            return
+        same_leader = known.leader == leader and known.leader_epoch == leader_epoch
+        self.board.put_partition(
+            replace(
+                known,
+                topic_id=topic_id,
+                leader=leader,
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
+                replicas=tuple(replicas),
+                isr=tuple(isr),
+                elr=tuple(elr),
+                recovering=recovering,
+                asked_isr=known.asked_isr if same_leader else None,
+            )
+        )
+
+    def _delete(self, topic_id: str) -> None:
+        self._deleted[topic_id] = None
+        if len(self._deleted) > MOST_DELETED:
+            del self._deleted[next(iter(self._deleted))]
+        for key in [each.key for each in self.board.partitions if each.topic_id == topic_id]:
+            self.board.remove_partition(key)
+
+    def _broker(self, broker: int, epoch: int, standing: str) -> None:
+        known = self.board.node(broker)
+        if epoch >= known.broker_epoch:
+            self.board.put_node(replace(known, broker_epoch=epoch, standing=standing))
+
+    def _quorum(self, node: int, row: Sequence[Any]) -> None:
+        role, epoch, leader, end, high_watermark, votes = row
+        self.board.put_node(
+            replace(
+                self.board.node(node),
+                quorum_role=role,
+                quorum_epoch=epoch,
+                quorum_leader=leader,
+                metadata_end=end,
+                metadata_high_watermark=high_watermark,
+                votes=votes,
+            )
+        )
+
+    def _replica(self, node: int, row: Sequence[Any], now_ms: int) -> None:
+        topic, number, role, epoch, start, high_watermark, stable, end, min_isr, asked = row
+        known = self.board.partitions.get((topic, number)) or Partition(topic=topic, number=number)
+        replica = Replica(
+            role=role,
+            leader_epoch=epoch,
+            log_start_offset=start,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_end_offset=end,
+        )
+        partition = replace(known, held={**known.held, node: replica})
+        if role == "leader" and epoch >= known.leader_epoch:
+            # Its own word is newer than the metadata of those who have not replayed it yet.
+            partition = replace(
+                partition,
+                leader=node,
+                leader_epoch=epoch,
+                min_isr=min_isr,
+                asked_isr=None if asked is None else tuple(asked),
+            )
+        partition = self._stalls.look(partition, now_ms)
+        moves_again(known, partition, self._timeline, now_ms)
+        self.board.put_partition(partition)
+
+    def _forget_replicas(self, node: int, but: set[tuple[str, int]]) -> None:
+        for partition in [each for each in self.board.partitions if node in each.held and each.key not in but]:
+            self._drop_replica(node, partition.key)
+
+    def _drop_replica(self, node: int, key: tuple[str, int]) -> None:
+        partition = self.board.partitions.get(key)
+        if partition is not None:
+            held = {each: replica for each, replica in partition.held.items() if each != node}
+            self.board.put_partition(replace(partition, held=held))
+
+    # --- what the supervisor tells ---
+
+    def supervisor_line(self, status: Mapping[str, Any], now_ms: int) -> None:
+        self._at(now_ms)
+        for told in status["nodes"]:
+            before = self.board.nodes.get(told["id"])
+            links = told["links"]
+            after = replace(
+                before or NodeRow(id=told["id"]),
+                state=told["state"],
+                roles=tuple(told["roles"]),
+                port=told["port"],
+                pid=told["pid"],
+                deaf=tuple(links["deaf"]),
+                mute=tuple(links["mute"]),
+                delay_ms=links["delay_ms"],
+            )
+            self.board.put_node(after)
+            # What is so when the page is opened is no news.
+            if before is not None and before.state != "unknown":
+                self._tell_node(before, after, now_ms)
+
+    def _tell_node(self, before: NodeRow, after: NodeRow, now_ms: int) -> None:
+        node = after.id
+        if after.state != before.state:
+            # A paused node that goes on has not been started.
+            words = "goes on" if (before.state, after.state) == ("paused", "running") else f"is {after.state}"
+            self._timeline.say(f"node {node} {words}", NODE_STATES[after.state], now_ms, node=node)
+        if (after.deaf, after.mute) != (before.deaf, before.mute):
+            if after.deaf or after.mute:
+                cut = f"node {node} hears nothing of {_list(after.deaf)} and is not heard by {_list(after.mute)}"
+                self._timeline.say(cut, ISOLATED, now_ms, node=node)
+            else:
+                self._timeline.say(f"node {node} hears the others and is heard", HEALED, now_ms, node=node)
+        if after.delay_ms != before.delay_ms:
+            late = f"node {node} is {after.delay_ms} ms late" if after.delay_ms else f"node {node} is in time again"
+            self._timeline.say(late, SLOWED if after.delay_ms else HEALED, now_ms, node=node)
+
+    # --- as time goes by ---
+
+    def tick(self, now_ms: int) -> None:
+        self._at(now_ms)
+        self._stalls.tick(self.board, self._timeline, now_ms)
+
+    def _at(self, now_ms: int) -> None:
+        self.board.now_ms = max(self.board.now_ms, now_ms)
+
+
+def _list(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes)) or "nobody"

@@ -1,0 +1,35 @@
+"""Lines of a trace for people: events of nodes in their own words (`core/events.py`), the rest field by field."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+from tidelog.core import events
+from tidelog.core.event import shown
+
+_SAID_ELSEWHERE: Final = frozenset({"t", "steps", "source", "event", "topic", "partition", "node", "number"})
+
+
+def in_words(line: Mapping[str, Any]) -> str:
+    where = f"{shown(line['topic'])}-{line['partition']}: " if "partition" in line and "topic" in line else ""
+    template = _templates().get(line["event"]) if line["source"] == "node" else None
+    if template is not None:
+        return where + template.format_map({name: shown(value) for name, value in line.items()})
+    who = f"node {line['node']} " if "node" in line else ""
+    fields = ", ".join(f"{_words(name)} {shown(value)}" for name, value in line.items() if name not in _SAID_ELSEWHERE)
+    return f"{where}{who}{_words(line['event'])}" + (f": {fields}" if fields else "")
+
+
+@cache
+def _templates() -> dict[str, str]:
+    return {each.kind: each.template for each in _kinds(events.Event)}
+
+
+def _kinds(kind: type[events.Event]) -> Iterator[type[events.Event]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
