@@ -81,9 +81,11 @@ def _standard_input(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def foreground_up(data: Path, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", dict[str, str]]]:
+def foreground_up(
+    data: Path, *arguments: str, ui_port: int = 0
+) -> Iterator[tuple["subprocess.Popen[str]", dict[str, str]]]:
     """`tidelog up` in the foreground and what its ready line says; killed at the end if it still runs."""
-    command = [sys.executable, "-m", "tidelog", "up", "--data", str(data), *arguments]
+    command = [sys.executable, "-m", "tidelog", "up", "--data", str(data), "--ui-port", str(ui_port), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stderr is not None

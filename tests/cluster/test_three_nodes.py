@@ -76,7 +76,7 @@ def test_a_node_that_does_not_start_is_one_line(tmp_path: Path) -> None:
         assert process.wait(TIMEOUT_S) == 0
     meta = data / "node-2" / "data" / "meta.properties"
     meta.write_text(meta.read_text().replace("node.id=2", "node.id=7"))
-    line = tidelog.run_process("up", "--data", str(data), status=1)
+    line = tidelog.run_process("up", "--data", str(data), "--ui-port", "0", status=1)
     assert line.startswith("tidelog: node 2: exit status 1: ") and "node 7" in line
 
 

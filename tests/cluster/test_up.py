@@ -13,6 +13,8 @@ from tests.cluster.ports import consecutive_ports
 
 # What is shown here is the same for any number, and one starts sooner; `test_three_nodes` has more.
 ONE = ("--brokers", "1")
+# Tests that run beside each other would want its port at the same time.
+NO_PAGE = ("--ui-port", "0")
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
         assert tidelog.run("produce", "kept", "--bootstrap", f"[::1]:{port}", stdin="1\n2\n3\n") == ""
         assert (data / "control.sock").stat().st_mode & 0o777 == 0o600
         # A second one is refused, and changes nothing.
-        assert "already" in tidelog.run_process("up", "--data", str(data), status=1)
+        assert "already" in tidelog.run_process("up", "--data", str(data), *NO_PAGE, status=1)
         for verb, state in (("pause", "paused"), ("resume", "running"), ("kill", "killed"), ("start", "running")):
             tidelog.run("chaos", verb, "1", "--data", str(data))
             assert tidelog.json("status", "--data", str(data))["nodes"][0]["state"] == state
@@ -83,10 +85,11 @@ def test_nodes_die_with_a_supervisor_that_is_killed_and_the_data_lives(tmp_path:
 def test_detached(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"127.0.0.1:{port}")
-    ready = tidelog.run_process("up", *ONE, "--data", str(data), "--port", str(port), "--detach")
+    ready = tidelog.run_process("up", *ONE, "--data", str(data), "--port", str(port), *NO_PAGE, "--detach")
     metrics = json.loads((data / "cluster.json").read_text())["nodes"][0]["metrics_port"]
     url = f"http://127.0.0.1:{metrics}/metrics"
-    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics={url} data={data}\n"
+    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics={url} data={data}
+"
     try:
         tidelog.run("produce", "orders", stdin="still here\n")
         assert tidelog.json("status", "--data", str(data))["supervised"]
@@ -95,7 +98,7 @@ def test_detached(tmp_path: Path, port: int) -> None:
         assert tidelog.run("consume", "orders", "--from-beginning", "--max", "1") == "still here\n"
         status = tidelog.json("status", "--data", str(data))
         assert not status["supervised"] and status["nodes"][0]["state"] == "running"
-        assert "tidelog down" in tidelog.run_process("up", "--data", str(data), status=1)
+        assert "tidelog down" in tidelog.run_process("up", "--data", str(data), *NO_PAGE, status=1)
         assert "no cluster is running" in tidelog.run("chaos", "kill", "1", "--data", str(data), status=1)
     finally:
         tidelog.run("down", "--data", str(data))
@@ -105,7 +108,8 @@ def test_detached(tmp_path: Path, port: int) -> None:
 def test_a_bad_setting_is_the_users_mistake(tmp_path: Path, port: int) -> None:
     tidelog = Commands("127.0.0.1:1")
     line = tidelog.run_process(
-        "up", *ONE, "--data", str(tmp_path / "d"), "--port", str(port), "--set", "num.partitions=x", status=2
+        *("up", *ONE, *NO_PAGE, "--data", str(tmp_path / "d"), "--port", str(port), "--set", "num.partitions=x"),
+        status=2,
     )
     assert "num.partitions" in line
     # A key that nobody reads is a warning where it was typed, not only in the node's own log.

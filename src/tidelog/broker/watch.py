@@ -12,6 +12,8 @@ import json
 import socket
 import time
 from collections import deque
+from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.watch_changes import Changes
@@ -21,9 +23,11 @@ from tidelog.core.ports import WallClock
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
-# How often offsets are looked at, and the share of a core that this may take: with thousands of partitions seldomer.
+# How often offsets are looked at, and the share of a core that a watcher may cost: with thousands of partitions that
+# move they are looked at less often, but so that whoever watches can tell slow from stalled.
 OFFSETS_S: Final = 0.1
-OFFSETS_SHARE: Final = 0.01
+LEAST_OFTEN_S: Final = 1.0
+SHARE: Final = 0.01
 # Events close to each other travel in one line.
 GATHER_S: Final = 0.005
 MOST_EVENTS: Final = 5_000
@@ -71,7 +75,9 @@ class _Watcher:
         self._events: deque[dict[str, Any]] = deque()
         self._dropped = 0
         self._wake = asyncio.Event()
-        self._offsets_due_s = 0.0
+        # When offsets were looked at, and how long not to: what has been spent since then, by the share it may take.
+        self._looked_at_s = -inf
+        self._rest_s = 0.0
 
     def tell(self, event: dict[str, Any]) -> None:
         if len(self._events) >= MOST_EVENTS:
@@ -86,12 +92,14 @@ class _Watcher:
         gone.add_done_callback(lambda _: self._wake.set())
         self._writer.transport.set_write_buffer_limits(high=_BUFFER_BYTES)
         try:
+            loop = asyncio.get_running_loop()
             while not gone.done():
-                line = self._line()
-                if line is not None:
+                began_s = time.thread_time()
+                if (line := self._line(loop.time())) is not None:
                     self._writer.write(line)
-                    # Here a watcher that does not read stays: no more is made for it.
-                    await self._writer.drain()
+                self._rest_s += (time.thread_time() - began_s) / SHARE
+                # Here a watcher that does not read stays: no more is made for it.
+                await self._writer.drain()
                 await self._until_due()
         except ConnectionError:
             return
@@ -99,17 +107,17 @@ class _Watcher:
             gone.cancel()
 
     async def _until_due(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout_at(self._offsets_due_s):
+        """Until something happened, or offsets are to be looked at."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._offsets_due_s()):
                 await self._wake.wait()
             await asyncio.sleep(GATHER_S)
-        except TimeoutError:
-            # Offsets are due, which `_line` finds by the same clock.
-            assert loop.time() >= self._offsets_due_s
         self._wake.clear()
 
-    def _line(self) -> bytes | None:
+    def _offsets_due_s(self) -> float:
+        return self._looked_at_s + min(max(OFFSETS_S, self._rest_s), LEAST_OFTEN_S)
+
+    def _line(self, now_s: float) -> bytes | None:
         node, changes = self._node, self._changes
         told: dict[str, Any] = {}
         if self._events:
@@ -121,13 +129,10 @@ class _Watcher:
         if node.control is not None:
             told |= changes.metadata(node.control.image)
             told |= changes.quorum(node.control.raft)
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._offsets_due_s:
-            began_s = time.thread_time()
+        if now_s >= self._offsets_due_s():
+            self._looked_at_s, self._rest_s = now_s, 0.0
             if node.broker is not None:
                 told |= changes.replicas(node.broker.replicas)
-            spent_s = time.thread_time() - began_s
-            self._offsets_due_s = now_s + max(OFFSETS_S, spent_s / OFFSETS_SHARE)
         if not told:
             return None
         whole = {"node": node.config.node_id, "time": self._wall_clock.now_ms(), **told}

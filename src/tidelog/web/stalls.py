@@ -7,8 +7,8 @@ from tidelog.web.board import Board, Partition, PartitionKey
 from tidelog.web.explain import MOVES_AGAIN, STALLED, STALLED_BELOW_MIN_ISR
 from tidelog.web.timeline import Timeline
 
-# A write takes milliseconds to be committed, and a follower's fetch waits half a second at most.
-STALL_MS: Final = 1_000
+# A write takes milliseconds to be committed; nodes that have very much to tell do it once a second.
+STALL_MS: Final = 2_000
 
 
 class Stalls:

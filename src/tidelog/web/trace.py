@@ -29,12 +29,15 @@ class Folding:
         self._timeline = Timeline(self.board)
         self._stalls = Stalls()
         self._groups: dict[str, dict[tuple[str, int], int]] = {}
+        # Faults by their number in the plan: their end has nothing else.
+        self._faults: dict[int, str] = {}
 
     def copy(self) -> "Folding":
         twin = Folding()
         twin.board = self.board.copy()
         twin._timeline = self._timeline.copy(twin.board)
         twin._stalls = self._stalls.copy()
+        twin._faults = dict(self._faults)
         twin._groups = {group: dict(offsets) for group, offsets in self._groups.items()}
         return twin
 
@@ -88,7 +91,12 @@ class Folding:
             self.board.put_node(replace(row, state=state, heard=event == "start", quorum_role=""))
             words = "starts" if event == "start" else f"ends: {told['end']}"
             self._timeline.say(f"node {told['node']} {words}", NODE_STATES[state], now_ms, node=told["node"])
+        elif event == "end":
+            kind = self._faults.pop(told["number"], f"fault {told['number']}")
+            self._timeline.say(f"{kind} is over", Reason("fault", ""), now_ms)
         elif event not in ("skipped", "asked"):
+            if "number" in told:
+                self._faults[told["number"]] = event.replace("_", " ")
             self._timeline.say(in_words(told), Reason("fault", "", (), "warning"), now_ms, node=told.get("node"))
 
     def _metadata(self, told: Mapping[str, Any]) -> None:

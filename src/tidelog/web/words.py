@@ -7,7 +7,7 @@ from typing import Any, Final
 from tidelog.core import events
 from tidelog.core.event import shown
 
-_SAID_ELSEWHERE: Final = frozenset({"t", "steps", "source", "event", "topic", "partition", "node", "number"})
+_SAID_ELSEWHERE: Final = frozenset({"t", "steps", "source", "event", "topic", "partition", "node", "number", "lasts_s"})
 
 
 def in_words(line: Mapping[str, Any]) -> str:
@@ -16,8 +16,10 @@ def in_words(line: Mapping[str, Any]) -> str:
     if template is not None:
         return where + template.format_map({name: shown(value) for name, value in line.items()})
     who = f"node {line['node']} " if "node" in line else ""
-    fields = ", ".join(f"{_words(name)} {shown(value)}" for name, value in line.items() if name not in _SAID_ELSEWHERE)
-    return f"{where}{who}{_words(line['event'])}" + (f": {fields}" if fields else "")
+    fields = [f"{_words(name)} {shown(value)}" for name, value in line.items() if name not in _SAID_ELSEWHERE]
+    if line.get("lasts_s"):
+        fields.insert(0, f"for {line['lasts_s']:.1f} s")
+    return f"{where}{who}{_words(line['event'])}" + (f": {', '.join(fields)}" if fields else "")
 
 
 @cache

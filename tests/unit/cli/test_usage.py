@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.cluster.ports import consecutive_ports
 
 from tidelog.cli.app import app, run
 
@@ -172,7 +173,10 @@ def test_a_port_in_use_is_one_line_before_anything_is_created(
         port = taken.getsockname()[1]
         assert run(["up", "--port", str(port)]) == 1
         assert run(["up", "--port", str(port), "--detach"]) == 1
-    assert capsys.readouterr().err == f"tidelog: port {port} is in use on 127.0.0.1\n" * 2
+        assert capsys.readouterr().err == f"tidelog: port {port} is in use on 127.0.0.1\n" * 2
+        assert run(["up", "--brokers", "1", "--port", str(consecutive_ports(1)), "--ui-port", str(port)]) == 1
+        said = capsys.readouterr().err
+    assert said.startswith(f"tidelog: port {port} is in use on 127.0.0.1: --ui-port ") and said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,6 +3,10 @@
 import { $ } from "./dom.js";
 import { statusOf } from "./state.js";
 
+const LINES = 4;
+const WIDEST = 16;
+const NARROWEST = 3.5;
+
 export class Heat {
   constructor(state, rows, onSelect) {
     this.state = state;
@@ -23,13 +27,11 @@ export class Heat {
     const ratio = window.devicePixelRatio || 1;
     const width = this.canvas.clientWidth;
     if (width === 0) return;
-    // As wide as they can be, in as few lines as they fit into.
-    const most = 16;
-    this.perLine = Math.min(keys.length, Math.max(1, Math.floor(width / most)));
-    if (keys.length > 3 * this.perLine) this.perLine = Math.min(keys.length, Math.max(1, Math.floor(width / 6)));
-    this.size = Math.min(most, width / Math.max(1, this.perLine));
-    const lines = Math.max(1, Math.ceil(keys.length / Math.max(1, this.perLine)));
-    this.line = 14;
+    // As wide as they can be in a few lines.
+    this.size = Math.min(WIDEST, Math.max(NARROWEST, Math.floor((2 * LINES * width) / keys.length) / 2));
+    this.perLine = Math.max(1, Math.floor(width / this.size));
+    const lines = Math.max(1, Math.ceil(keys.length / this.perLine));
+    this.line = this.size < 8 ? 10 : 14;
     const height = lines * this.line;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
@@ -49,11 +51,12 @@ export class Heat {
       const y = Math.floor(index / this.perLine) * this.line;
       draw.fillStyle = colours[status];
       // Height tells as well as colour: what is fine and still is low, what moves higher, what is wrong full.
-      const tall = status === "fine" ? (moving ? 8 : 4) : 12;
-      draw.fillRect(x, y + 13 - tall, Math.max(1, this.size - 1), tall);
+      const most = this.line - 2;
+      const tall = Math.round(status === "fine" ? (moving ? 0.66 * most : 0.33 * most) : most);
+      draw.fillRect(x, y + most - tall, this.size - 1, tall);
       if (key === this.rows.selected) {
         draw.fillStyle = colours.ink;
-        draw.fillRect(x, y + 13, Math.max(1, this.size - 1), 1);
+        draw.fillRect(x, y + most, this.size - 1, 2);
       }
     });
   }

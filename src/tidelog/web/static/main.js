@@ -74,6 +74,7 @@ function showFrame(frame) {
 }
 
 function connection(kind, words) {
+  document.body.classList.toggle("trace", kind === "trace");
   $("connection").className = `connection ${kind}`;
   text($("connection-text"), words);
 }

@@ -49,6 +49,6 @@ export class Timeline {
     const names = entry.count > 1 ? h("p", { class: "names", text: entry.partitions.join("  ") + (entry.count > entry.partitions.length ? " …" : "") }) : null;
     const details = h("details", { ontoggle: (event) => (event.target.open ? this.open.add(entry.id) : this.open.delete(entry.id)) }, summary, why, names);
     details.open = this.open.has(entry.id);
-    return h("li", { class: `${entry.kind} ${entry.severity}` }, details);
+    return h("li", { class: `of-${entry.kind} ${entry.severity}` }, details);
   }
 }

@@ -1,0 +1,232 @@
+"""The live page: how soon it tells what happened, and what an open page costs a broker. By itself: it takes minutes.
+
+python -m benchmarks.page [--partitions 50] [--rounds 6] [--records 500]
+
+Three brokers under a steady load. *Latency* is from the event, by the clock of the node that tells it, to the line of
+the stream that a browser reads; of offsets, from the acknowledgement of a write to the line that shows it. *Cost* is
+the CPU of each broker while a page is open less that while none is, in rounds that alternate.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from benchmarks.processes import cpu_seconds, free_port
+from tidelog.broker.clock import SystemWallClock
+from tidelog.client.client import Client
+from tidelog.client.producer import Producer
+from tidelog.client.topics import create_topic
+from tidelog.cluster.control import call
+from tidelog.cluster.layout import ClusterDir
+from tidelog.wire.records.plain import Record
+
+TOPIC: Final = "orders"
+NODES: Final = 3
+ROUND_S: Final = 6.0
+SETTLE_S: Final = 4.0  # longer than the page's sources linger after the last page
+WRITES: Final = 40
+CLOCK: Final = SystemWallClock()
+# What nodes tell by themselves; a node's state comes from the supervisor.
+TOLD: Final = ("election", "isr", "quorum", "topic")
+
+
+class Page:
+    """Its address, and what a browser does."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.port is not None
+        self.port = parts.port
+        self.token = parts.fragment.removeprefix("token=")
+
+    @asynccontextmanager
+    async def stream(self, heard: Callable[[dict[str, Any]], None]) -> AsyncIterator[None]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=64 * 1024 * 1024)
+        writer.write(f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode())
+
+        async def listen() -> None:
+            async for line in reader:
+                if line.startswith(b"data: "):
+                    heard(json.loads(line[6:]))
+
+        listening = asyncio.create_task(listen())
+        try:
+            yield
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+            writer.close()
+
+    async def press(self, **command: Any) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        body = json.dumps(command)
+        writer.write(
+            f"POST /api/command HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nX-Tidelog-Token: {self.token}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
+        )
+        answer = await reader.read()
+        writer.close()
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(answer.decode())
+
+
+@asynccontextmanager
+async def load(bootstrap: str, partitions: int, per_second: int) -> AsyncIterator[None]:
+    """So many records a second, each to a partition drawn by lot."""
+
+    async def write() -> None:
+        rng = random.Random(1)
+        async with Client(bootstrap) as client:
+            producer = Producer(client)
+            pause_s = 0.02
+            while True:
+                await asyncio.gather(
+                    *(
+                        producer.send(TOPIC, rng.randrange(partitions), [record(bytes(100))])
+                        for _ in range(round(per_second * pause_s))
+                    ),
+                    asyncio.sleep(pause_s),
+                )
+
+    writing = asyncio.create_task(write())
+    try:
+        yield
+        if writing.done():
+            writing.result()
+    finally:
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+
+
+def record(value: bytes) -> Record:
+    return Record(timestamp=CLOCK.now_ms(), key=None, value=value)
+
+
+async def event_latency(page: Page, rounds: int) -> list[float]:
+    """In ms, of what nodes tell while each is killed and started in turn."""
+    found: list[float] = []
+    seen: set[int] = set()
+    began_ms = CLOCK.now_ms()
+
+    def heard(message: dict[str, Any]) -> None:
+        for entry in message.get("timeline", ()):
+            if entry["id"] not in seen and entry["kind"] in TOLD and entry["time_ms"] >= began_ms:
+                found.append(CLOCK.now_ms() - entry["time_ms"])
+            seen.add(entry["id"])
+
+    async with page.stream(heard):
+        await asyncio.sleep(2)
+        for turn in range(rounds):
+            node = turn % NODES + 1
+            await page.press(command="kill", node=node)
+            await asyncio.sleep(1.5)
+            await page.press(command="start", node=node)
+            await asyncio.sleep(1.5)
+    return found
+
+
+async def offset_latency(page: Page, bootstrap: str) -> list[float]:
+    """In ms, from an acknowledgement to the line that shows the record as committed."""
+    found: list[float] = []
+    shown = 0
+    news = asyncio.Event()
+
+    def heard(message: dict[str, Any]) -> None:
+        nonlocal shown
+        for row in message.get("partitions", ()):
+            if row[0] == TOPIC and row[1] == 0:
+                shown = max(shown, *(replica[4] for replica in row[12] if replica[0] == row[2]), 0)
+                news.set()
+
+    loop = asyncio.get_running_loop()
+    async with page.stream(heard), Client(bootstrap) as client:
+        producer = Producer(client)
+        await asyncio.sleep(2)
+        for _ in range(WRITES):
+            offset = await producer.send(TOPIC, 0, [record(b"x")])
+            acknowledged_s = loop.time()
+            while shown <= offset:
+                news.clear()
+                await news.wait()
+            found.append(1000 * (loop.time() - acknowledged_s))
+            await asyncio.sleep(random.Random(offset).uniform(0.05, 0.3))
+    return found
+
+
+async def cost(page: Page, pids: list[int], rounds: int) -> tuple[list[float], list[float]]:
+    """Percent of a core for each broker and round: without a page, and what an open one adds."""
+    closed, added = [], []
+
+    async def spent() -> list[float]:
+        before = [cpu_seconds(pid) for pid in pids]
+        await asyncio.sleep(ROUND_S)
+        return [100 * (cpu_seconds(pid) - was) / ROUND_S for pid, was in zip(pids, before, strict=True)]
+
+    for _ in range(rounds):
+        await asyncio.sleep(SETTLE_S)
+        without = await spent()
+        async with page.stream(lambda message: None):
+            # What a page gets first it gets once.
+            await asyncio.sleep(2)
+            with_page = await spent()
+        closed += without
+        added += [now - then for now, then in zip(with_page, without, strict=True)]
+    return closed, added
+
+
+def line(name: str, unit: str, values: list[float], quantile: float = 0.5) -> str:
+    middle = statistics.quantiles(values, n=100)[round(100 * quantile) - 1] if len(values) > 1 else values[0]
+    return f"{name:<58} {middle:>7.2f} {unit}   ({min(values):.2f} to {max(values):.2f}, {len(values)} values)"
+
+
+async def measure(url: str, data: Path, bootstrap: str, options: argparse.Namespace) -> None:
+    page = Page(url)
+    async with Client(bootstrap) as client:
+        await create_topic(client, TOPIC, partitions=options.partitions, replication_factor=NODES)
+    pids = [node["pid"] for node in call(ClusterDir(data), "status")["nodes"]]
+    print(f"{NODES} brokers x {options.partitions} partitions, {options.records} records/s, acks=all")
+    async with load(bootstrap, options.partitions, options.records):
+        closed, added = await cost(page, pids, options.rounds)
+    print(line("CPU of a broker, no page open, median", "%", closed))
+    print(line("what an open page adds, median", "%", added))
+    print(f"{'what an open page adds, mean':<58} {statistics.mean(added):>7.2f} %")
+    offsets = await offset_latency(page, bootstrap)
+    print(line("acknowledged to shown, median", "ms", offsets))
+    print(line("acknowledged to shown, p95", "ms", offsets, 0.95))
+    events = await event_latency(page, options.rounds)
+    print(line("event to stream, median", "ms", events))
+    print(line("event to stream, p95", "ms", events, 0.95))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--partitions", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--records", type=int, default=500, help="a second")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
+        data = Path(directory) / "data"
+        command = [sys.executable, "-m", "tidelog", "up", "--data", str(data), "--port", str(free_port())]
+        with subprocess.Popen([*command, "--ui-port", str(free_port())], stdout=subprocess.PIPE, text=True) as up:
+            try:
+                assert up.stdout is not None
+                ready = dict(field.split("=", 1) for field in up.stdout.readline().split()[1:])
+                asyncio.run(measure(ready["ui"], data, ready["bootstrap"], options))
+            finally:
+                up.terminate()
+
+
+if __name__ == "__main__":
+    main()

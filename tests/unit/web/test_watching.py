@@ -1,0 +1,161 @@
+"""What nodes and their supervisor tell becomes what the page shows."""
+
+from typing import Any
+
+import pytest
+
+from tidelog.web.board import Board
+from tidelog.web.stalls import STALL_MS
+from tidelog.web.watching import Watching
+
+
+class Cluster:
+    """Tells a board of one partition with three replicas."""
+
+    def __init__(self) -> None:
+        self.board = Board()
+        self.watching = Watching(self.board)
+        self.now_ms = 1_000
+
+    def line(self, node: int, *, first: bool = False, **fields: Any) -> None:
+        self.watching.node_line({"node": node, "time": self.now_ms, **fields}, first=first, now_ms=self.now_ms)
+
+    def metadata(self, node: int, leader: int, epoch: int, partition_epoch: int, isr: list[int], **more: Any) -> None:
+        row = [
+            "orders",
+            more.get("topic_id", "a"),
+            0,
+            leader,
+            epoch,
+            partition_epoch,
+            [1, 2, 3],
+            isr,
+            more.get("elr", []),
+            False,
+        ]
+        self.line(node, metadata=[row])
+
+    def replica(self, node: int, role: str, epoch: int, hw: int, end: int, *, min_isr: int | None = None) -> None:
+        self.line(node, replicas=[["orders", 0, role, epoch, 0, hw, hw, end, min_isr, None]])
+
+    def status(self, *states: str, links: dict[str, Any] | None = None) -> None:
+        nodes = [
+            {
+                "id": number,
+                "state": state,
+                "roles": ["broker"],
+                "port": 9091 + number,
+                "pid": number,
+                "links": {"deaf": [], "mute": [], "delay_ms": 0, **((links or {}) if number == 1 else {})},
+            }
+            for number, state in enumerate(states, 1)
+        ]
+        self.watching.supervisor_line({"nodes": nodes}, self.now_ms)
+
+    def pass_ms(self, ms: int) -> None:
+        self.now_ms += ms
+        self.watching.tick(self.now_ms)
+
+    @property
+    def partition(self) -> Any:
+        return self.board.partitions.get(("orders", 0))
+
+    @property
+    def told(self) -> list[str]:
+        return [each.text for each in self.board.timeline]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.metadata(1, leader=1, epoch=4, partition_epoch=7, isr=[1, 2, 3])
+    cluster.replica(1, "leader", 4, 10, 10, min_isr=2)
+    cluster.replica(2, "follower", 4, 10, 10)
+    return cluster
+
+
+def test_the_newest_metadata_counts_whoever_tells_it(cluster: Cluster) -> None:
+    cluster.metadata(2, leader=2, epoch=5, partition_epoch=8, isr=[2, 3], elr=[1])
+    cluster.metadata(3, leader=1, epoch=4, partition_epoch=7, isr=[1, 2, 3])  # it has not replayed that yet
+    partition = cluster.partition
+    assert (partition.leader, partition.leader_epoch, partition.isr, partition.elr) == (2, 5, (2, 3), (1,))
+
+
+def test_who_leads_by_its_own_word_in_a_newer_epoch_leads(cluster: Cluster) -> None:
+    cluster.replica(2, "leader", 5, 10, 10)
+    assert (cluster.partition.leader, cluster.partition.leader_epoch) == (2, 5)
+    # A leader that was cut off and does not know that it is deposed.
+    cluster.replica(1, "leader", 4, 10, 15)
+    assert cluster.partition.leader == 2 and cluster.partition.held[1].log_end_offset == 15
+
+
+def test_a_topic_made_again_begins_anew_and_who_is_late_does_not_bring_the_old_one_back(cluster: Cluster) -> None:
+    cluster.line(2, deleted=["a"])
+    assert cluster.partition is None
+    cluster.metadata(2, leader=3, epoch=0, partition_epoch=0, isr=[3], topic_id="b")
+    cluster.metadata(1, leader=1, epoch=4, partition_epoch=9, isr=[1])
+    cluster.line(1, deleted=["a"])
+    assert (cluster.partition.topic_id, cluster.partition.leader, dict(cluster.partition.held)) == ("b", 3, {})
+
+
+def test_a_node_that_comes_back_has_what_it_says_and_nothing_else(cluster: Cluster) -> None:
+    cluster.watching.node_lost(2, cluster.now_ms)
+    assert not cluster.board.node(2).heard and 2 in cluster.partition.held
+    cluster.line(2, first=True)
+    assert cluster.board.node(2).heard and 2 not in cluster.partition.held
+
+
+@pytest.mark.rule("W1")
+def test_a_high_watermark_that_stands_still_is_told_and_its_end_too(cluster: Cluster) -> None:
+    cluster.replica(1, "leader", 4, 10, 12, min_isr=2)
+    cluster.pass_ms(STALL_MS - 1)
+    assert cluster.partition.stalled_ms is None
+    cluster.replica(1, "leader", 4, 10, 13, min_isr=2)  # more records do not move it
+    cluster.pass_ms(1)
+    assert cluster.partition.stalled_ms == 1_000
+    assert cluster.told[-1] == "orders-0: the high watermark stands at 10"
+    cluster.pass_ms(500)
+    cluster.replica(1, "leader", 4, 11, 13, min_isr=2)
+    assert cluster.partition.stalled_ms is None
+    assert cluster.told[-1] == "orders-0: the high watermark moves again, after 2.5 s"
+
+
+def test_a_stall_below_the_least_isr_is_another_reason(cluster: Cluster) -> None:
+    cluster.metadata(1, leader=1, epoch=4, partition_epoch=8, isr=[1])
+    cluster.replica(1, "leader", 4, 10, 12, min_isr=2)
+    cluster.pass_ms(STALL_MS)
+    assert list(cluster.board.timeline)[-1].rules == ("W1", "P2")
+
+
+def test_many_of_one_cause_are_one_line(cluster: Cluster) -> None:
+    event = {"event": "leader_elected", "leader": 2, "reason": "broker 1 fenced", "topic": "orders", "time": 2_000}
+    cluster.line(3, events=[{**event, "partition": number, "text": f"orders-{number}: …"} for number in range(100)])
+    (line,) = cluster.board.timeline
+    assert line.count == 100 and line.partitions[0] == "orders-0" and len(line.partitions) < 100
+    assert line.rules == ("C3",)
+
+
+def test_every_node_tells_who_leads_the_quorum_and_it_is_said_once(cluster: Cluster) -> None:
+    event = {"event": "quorum_leader_changed", "leader": 2, "epoch": 3, "time": 2_000, "text": "node 2 leads"}
+    for node in (1, 2, 3):
+        cluster.line(node, events=[event])
+    assert cluster.told == ["node 2 leads"]
+
+
+def test_states_of_nodes_are_news_only_when_they_change(cluster: Cluster) -> None:
+    cluster.status("running", "running", "running")
+    assert cluster.told == []
+    cluster.status("running", "killed", "paused")
+    assert cluster.told == ["node 2 is killed", "node 3 is paused"]
+    cluster.status("running", "killed", "running", links={"deaf": [2, 3], "mute": [2, 3], "delay_ms": 0})
+    assert cluster.told[2:] == ["node 1 hears nothing of 2, 3 and is not heard by 2, 3", "node 3 goes on"]
+    cluster.status("running", "killed", "running", links={"delay_ms": 200})
+    assert cluster.told[4:] == ["node 1 hears the others and is heard", "node 1 is 200 ms late"]
+
+
+def test_brokers_and_quorum_as_told(cluster: Cluster) -> None:
+    cluster.line(1, brokers=[[2, 9, "unfenced"]], quorum=["follower", 3, 2, 100, 99, True])
+    cluster.line(3, brokers=[[2, 8, "fenced"]])  # of the process before
+    assert (cluster.board.node(2).standing, cluster.board.node(2).broker_epoch) == ("unfenced", 9)
+    node = cluster.board.node(1)
+    assert (node.quorum_role, node.quorum_epoch, node.quorum_leader, node.metadata_end) == ("follower", 3, 2, 100)
