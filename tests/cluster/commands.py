@@ -35,11 +35,11 @@ class Commands:
                 out.flush()
             return self._judge(arguments, ended, status, _content(out), _content(err))
 
-    def run_process(self, *arguments: str, status: int = 0, timeout_s: float = TIMEOUT_S) -> str:
-        """The same as a process of its own, for commands that become another program or fork."""
+    def run_process(self, *arguments: str, stdin: str = "", status: int = 0, timeout_s: float = TIMEOUT_S) -> str:
+        """As a process of its own, for commands that become another program or fork, and beside an event loop."""
         ended = subprocess.run(
             [sys.executable, "-m", "tidelog", *arguments],
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=timeout_s,

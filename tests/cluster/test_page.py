@@ -64,10 +64,19 @@ class Shown:
             self.nodes |= {node["id"]: node for node in message.get("nodes", ())}
             self.timeline |= {entry["id"]: entry for entry in message.get("timeline", ())}
 
-    def partition(self) -> tuple[int, int, list[int]] | None:
-        """Leader, leader epoch and ISR of the one that the test is about."""
-        row = self.partitions.get(("orders", 0))
-        return None if row is None else (row[2], row[3], row[6])
+    @property
+    def leader(self) -> int:
+        """Of the one partition that the test is about."""
+        return int(self.partitions["orders", 0][2])
+
+    @property
+    def epoch(self) -> int:
+        return int(self.partitions["orders", 0][3])
+
+    @property
+    def isr(self) -> list[int]:
+        found: list[int] = self.partitions["orders", 0][6] if self.partitions else []
+        return found
 
     def tells(self, words: str) -> bool:
         return any(words in entry["text"] for entry in self.timeline.values())
@@ -91,23 +100,23 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
         assert configs["min.insync.replicas"] == "2"
 
         shown = Shown(browser.stream())
-        shown.until(lambda s: len(s.nodes) == 3 and s.partition() and len(s.partition()[2]) == 3)
+        shown.until(lambda s: len(s.nodes) == 3 and len(s.isr) == 3)
         shown.until(lambda s: all(replica[6] == 3 for replica in s.partitions["orders", 0][12]))
-        leader, epoch, _ = shown.partition() or (0, 0, [])
+        leader, epoch = shown.leader, shown.epoch
 
         assert browser.press(token="guessed", command="kill", node=leader)[0] == 401
         status, told = browser.press(command="kill", node=leader)
         assert status == 200 and "that it led" in told["text"] and "C3" in told["rules"]
-        shown.until(lambda s: s.partition()[0] not in (leader, -1))
-        assert shown.partition()[1] > epoch
-        shown.until(lambda s: leader not in s.partition()[2])
+        shown.until(lambda s: s.leader not in (leader, -1))
+        assert shown.epoch > epoch
+        shown.until(lambda s: leader not in s.isr)
         shown.until(lambda s: s.nodes[leader]["state"] == "killed" and not s.nodes[leader]["heard"])
         shown.until(lambda s: s.tells(f"node {leader} is killed") and s.tells(f"leader {leader} to "))
         assert browser.press(command="kill", node=leader)[0] == 409
 
         # Faults from elsewhere are told as well, and who comes back is seen to catch up.
         assert browser.press(command="start", node=leader)[0] == 200
-        shown.until(lambda s: len(s.partition()[2]) == 3 and s.nodes[leader]["heard"])
+        shown.until(lambda s: len(s.isr) == 3 and s.nodes[leader]["heard"])
         other = leader % 3 + 1
         tidelog.run("chaos", "slow", str(other), "--ms", "5", "--data", str(data))
         shown.until(lambda s: s.nodes[other]["delay_ms"] == 5)

@@ -88,8 +88,7 @@ def test_detached(tmp_path: Path, port: int) -> None:
     ready = tidelog.run_process("up", *ONE, "--data", str(data), "--port", str(port), *NO_PAGE, "--detach")
     metrics = json.loads((data / "cluster.json").read_text())["nodes"][0]["metrics_port"]
     url = f"http://127.0.0.1:{metrics}/metrics"
-    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics={url} data={data}
-"
+    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics={url} data={data}\n"
     try:
         tidelog.run("produce", "orders", stdin="still here\n")
         assert tidelog.json("status", "--data", str(data))["supervised"]

@@ -31,10 +31,6 @@ class Audience:
     def is_full(self) -> bool:
         return len(self._streams) >= MOST_STREAMS
 
-    @property
-    def is_watching(self) -> bool:
-        return self._running is not None
-
     def changed(self) -> None:
         for stream in self._streams:
             stream.set()

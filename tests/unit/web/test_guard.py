@@ -83,7 +83,10 @@ def ask(method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int,
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(Page(None).application(Guard(8080, TOKEN))(scope, receive, send))
+    async def exchange() -> None:
+        await Page(None).application(Guard(8080, TOKEN))(scope, receive, send)
+
+    asyncio.run(exchange())
     head = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], head, b"".join(each.get("body", b"") for each in sent[1:])
 

@@ -1,0 +1,38 @@
+"""`page`: a trace of a simulation played in a browser. The page of a cluster comes with `up`."""
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.options import example
+from tidelog.cli.output import CommandFailed, note
+from tidelog.cli.session import cluster_errors, run_async
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("tidelog sim --replay 17 --trace 17.jsonl", "tidelog page 17.jsonl"))(page)
+
+
+def page(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `tidelog sim --replay SEED --trace` wrote.")],
+    ui_port: Annotated[int, typer.Option("--ui-port", min=1, max=65535, help="Port of the page.")] = 8080,
+) -> None:
+    """Play a trace of `tidelog sim` in a browser, step by step, forward and back. Needs no cluster; ctrl-C ends it."""
+    from tidelog.cluster.ports import listen_on_loopback
+    from tidelog.web.serving import serve
+    from tidelog.web.trace import BadTrace, Playback
+
+    try:
+        with trace.open("rb") as lines:
+            given = Playback(lines)
+    except OSError as error:
+        raise CommandFailed(f"cannot read {trace}: {error.strerror}") from error
+    except BadTrace as error:
+        raise CommandFailed(f"{trace}: {error}", 2) from error
+    sockets = cluster_errors(lambda: listen_on_loopback(ui_port))
+    token = secrets.token_urlsafe(18)
+    print(f"ready ui=http://127.0.0.1:{ui_port}/#token={token} trace={trace}", flush=True)
+    note("ctrl-C ends it")
+    run_async(serve(sockets, token=token, given=given))

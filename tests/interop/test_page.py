@@ -1,0 +1,263 @@
+"""The live page in a real browser: a leader killed by its button, a trace played forth and back, keys, narrow and wide.
+
+TIDELOG_SCREENSHOTS=docs/images keeps pictures of it.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from tests.cluster.commands import Commands, foreground_up
+from tests.cluster.ports import consecutive_ports
+from tests.interop.registries import RegistryUnreachable, ensure_debian, skip_unreachable
+
+WIDE = ViewportSize(width=1440, height=900)
+PHONE = ViewportSize(width=390, height=844)
+PICTURES = os.environ.get("TIDELOG_SCREENSHOTS")
+# Two lines of the list, and what lies just beyond them.
+MOST_DRAWN = 120
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    try:
+        chromium = ensure_debian("chromium", "chromium")
+    except RegistryUnreachable as error:
+        skip_unreachable(error)
+        raise
+    with sync_playwright() as playwright:
+        # Root in a container has no sandbox to give.
+        started = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"] if os.geteuid() == 0 else []
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Commands, str]]:
+    """Commands for a cluster of three brokers with fifty partitions, and its page's address."""
+    port = consecutive_ports(4)
+    tidelog = Commands(f"127.0.0.1:{port}")
+    with foreground_up(tmp_path_factory.mktemp("page") / "data", "--port", str(port), ui_port=port + 3) as (_, ready):
+        tidelog.run_process("topics", "create", "orders", "--partitions", "30", "--config", "min.insync.replicas=2")
+        tidelog.run_process("topics", "create", "payments", "--partitions", "20")
+        tidelog.run_process("produce", "orders", stdin="".join(f"{number}\n" for number in range(3000)))
+        tidelog.run_process("consume", "orders", "--group", "billing", "--from-beginning", "--max", "1200")
+        yield tidelog, ready["ui"]
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "3.jsonl"
+    Commands("127.0.0.1:1").run_process("sim", "--replay", "3", "--minutes", "0.3", "--trace", str(path))
+    return path
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
+    """A page that must not complain, nor ask anybody but us."""
+    context = browser.new_context(viewport=WIDE, color_scheme="light")
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: None if "//127.0.0.1:" in asked.url else complaints.append(asked.url))
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES is not None:
+        page.screenshot(path=Path(PICTURES) / f"page-{name}.png")
+
+
+def show(page: Page, url: str) -> None:
+    page.goto(url)
+    expect(page.locator("#connection-text")).to_have_text("live")
+    expect(page.locator(".node.running")).to_have_count(3)
+
+
+def row(page: Page, name: str) -> tuple[str, str]:
+    """The leader of a partition and its epoch, as its row shows them."""
+    cell = page.locator(".cell", has=page.get_by_text(name, exact=True))
+    epoch = re.search(r"epoch (\d+)", cell.inner_text())
+    assert epoch is not None
+    return cell.locator(".chip.leader").inner_text(), epoch[1]
+
+
+def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]) -> None:
+    tidelog, url = cluster
+    show(page, url)
+    cell = page.locator(".cell", has=page.get_by_text("orders-0", exact=True))
+    expect(cell).to_contain_text("ISR 3/3 min 2")
+    expect(cell.locator(".track .committed")).to_have_count(3)
+    picture(page, "3x50-light")
+    leader, epoch = row(page, "orders-0")
+
+    cell.click()
+    expect(page.locator("#detail h2")).to_have_text("orders-0")
+    page.get_by_role("button", name=f"kill node {leader}").click()
+    expect(page.locator("#outcome")).to_contain_text("that it led go to the first living member of the ISR")
+    expect(page.locator("#outcome .rule").first).to_have_text("C2")
+    expect(cell.locator(".chip.leader")).not_to_have_text(leader)
+    expect(cell).to_contain_text(f"epoch {int(epoch) + 1}")
+    expect(cell).to_contain_text("ISR 2/3")
+    expect(cell.locator(".line.stale .chip.out")).to_have_text(leader)
+    expect(page.locator("#entries")).to_contain_text(f"node {leader} is killed")
+    expect(page.locator("#entries .of-election").first).to_be_visible()
+    tidelog.run_process("produce", "orders", stdin="".join(f"{number}\n" for number in range(900)))
+    expect(cell.locator(".line.stale .figure")).to_contain_text("−")
+    entry = page.locator("#entries li", has_text=f"node {leader} is killed")
+    entry.locator("summary").click()
+    expect(entry.locator(".why")).to_contain_text("fences it at once")
+    picture(page, "killed-light")
+    entry.locator(".rule").first.click()
+    expect(page.locator("#rule")).to_contain_text("Rule C2")
+    page.keyboard.press("Escape")
+
+    page.get_by_role("button", name=f"start node {leader}").click()
+    expect(page.locator("#outcome")).to_contain_text("registered as a new process", timeout=20_000)
+    expect(cell).to_contain_text("ISR 3/3")
+    expect(cell.locator(".line.stale")).to_have_count(0)
+
+
+def test_without_the_token_nothing_can_be_pressed(
+    page: Page, cluster: tuple[Commands, str], complaints: list[str]
+) -> None:
+    show(page, cluster[1].partition("#")[0])
+    page.get_by_role("button", name="pause node 1").click()
+    expect(page.locator("#outcome")).to_contain_text("the token of this start is missing or wrong")
+    expect(page.locator(".node.running")).to_have_count(3)
+    # The browser says so too.
+    assert len(complaints) == 1 and "401" in complaints.pop()
+
+
+def test_keys_and_names(page: Page, cluster: tuple[Commands, str]) -> None:
+    show(page, cluster[1])
+    page.keyboard.press("/")
+    page.keyboard.type("pay 19")
+    expect(page.locator(".cell")).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.locator("#rows").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#detail h2")).to_have_text("payments-19")
+    expect(page.locator("#rows")).to_have_attribute("aria-activedescendant", re.compile("^p-"))
+    page.keyboard.press("Escape")
+    expect(page.locator("#detail")).to_be_hidden()
+    page.keyboard.press("t")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_contain_text("move through the partitions")
+    page.keyboard.press("Escape")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, canvas, [role]:not([role=status])")]
+             .filter((each) => !(each.getAttribute("aria-label") || each.getAttribute("aria-hidden")
+               || each.textContent.trim() || each.labels?.length || each.getAttribute("aria-live"))).map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+    page.locator("#topics summary", has_text="orders").click()
+    expect(page.locator("#topics .own")).to_contain_text("min.insync.replicas")
+    expect(page.locator("#groups summary")).to_contain_text("billing")
+    expect(page.locator("#groups .behind")).to_contain_text("lag")
+
+
+def test_a_trace_forth_and_back(page: Page, cluster: tuple[Commands, str], trace: Path) -> None:
+    show(page, cluster[1])
+    page.set_input_files("#trace-file", trace)
+    where = page.locator("#play-where")
+    expect(where).to_contain_text("line 0 of")
+    expect(page.locator("#play-words")).to_have_text("before the first line")
+    for _ in range(12):
+        before = where.inner_text()
+        page.get_by_label("On to the next event").click()
+        expect(where).not_to_have_text(before)
+    there, words = where.inner_text(), page.locator("#play-words").inner_text()
+    bars = page.locator("#rows").inner_html()
+    page.keyboard.press("ArrowRight")
+    expect(where).not_to_have_text(there)
+    page.keyboard.press("ArrowLeft")
+    expect(where).to_have_text(there)
+    expect(page.locator("#play-words")).to_have_text(words)
+    assert page.locator("#rows").inner_html() == bars
+    page.keyboard.press("Home")
+    expect(where).to_contain_text("line 0 of")
+    expect(page.locator(".cell")).to_have_count(0)
+    page.locator("#play-speed").select_option("16")
+    page.locator("#play-toggle").click()
+    expect(page.locator("#entries .of-fault").first).to_be_visible(timeout=20_000)
+    page.locator("#play-toggle").click()
+    page.locator("#play-slider").fill(str(int(0.6 * int(page.locator("#play-slider").get_attribute("max") or "0"))))
+    expect(page.locator(".cell").first).to_be_visible()
+    picture(page, "trace-light")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(PHONE)
+    picture(page, "trace-phone-dark")
+    page.get_by_role("button", name="Back to the cluster").click()
+    expect(page.locator("#connection-text")).to_have_text("live")
+
+
+def test_a_phone_and_the_dark(page: Page, cluster: tuple[Commands, str]) -> None:
+    page.set_viewport_size(PHONE)
+    page.emulate_media(color_scheme="dark")
+    show(page, cluster[1])
+    expect(page.locator(".cell").first).to_be_visible()
+    picture(page, "phone-dark")
+    for name in ("Nodes", "Timeline", "Groups", "Topics", "Partitions"):
+        page.get_by_role("tab", name=name).click()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the screen"
+        expect(page.locator(f"#{name.lower()}")).to_be_visible()
+    page.set_viewport_size(WIDE)
+    picture(page, "3x50-dark")
+
+
+def test_what_is_drawn_of_an_axis(page: Page, cluster: tuple[Commands, str]) -> None:
+    show(page, cluster[1])
+    short, broken, ends = page.evaluate(
+        """async () => {
+             const { axisOf } = await import("/static/axis.js");
+             const short = axisOf([0], [40, 50]), long = axisOf([0, 100], [999_990, 1_000_000]);
+             return [[short.brokenAt, short.at(25)], [long.brokenAt, long.at(999_990) < 0.95, long.at(500_000) < 0.2],
+                     [long.at(0), long.at(1_000_000), axisOf([7], [7]).at(7)]];
+           }"""
+    )
+    assert short == [None, 0.5] and broken == [0.2, True, True] and ends == [0, 1, 0]
+
+
+def test_a_thousand_partitions(page: Page, cluster: tuple[Commands, str]) -> None:
+    tidelog, url = cluster
+    tidelog.run_process("topics", "create", "events", "--partitions", "1000")
+    show(page, url)
+    expect(page.locator("#count")).to_contain_text("1\u202f050 of", timeout=20_000)
+    assert page.locator(".cell").count() < MOST_DRAWN
+    page.locator("#rows").focus()
+    page.keyboard.press("End")
+    expect(page.locator(".cell.selected .name")).to_have_text("payments-19")
+    page.locator("#filter").fill("events-99")
+    expect(page.locator("#count")).to_contain_text("11 of")
+    page.locator("#filter").fill("")
+    page.keyboard.press("Escape")
+    page.locator("#rows").evaluate("(rows) => { rows.scrollTop = 0; }")
+    picture(page, "1000-light")
+    # What the browser spends on a second in which nothing but the quorum moves.
+    busy = page.evaluate(
+        """async () => {
+             let longest = 0, last = performance.now();
+             for (let i = 0; i < 60; i++) {
+               await new Promise(requestAnimationFrame);
+               const now = performance.now();
+               longest = Math.max(longest, now - last);
+               last = now;
+             }
+             return longest;
+           }"""
+    )
+    assert busy < 1000, f"a frame took {busy} ms"
