@@ -74,7 +74,7 @@ class Client:
     async def any_broker(self) -> Connection:
         """A connection to whoever answers: an open one, a known broker, a bootstrap server."""
         for connection in self._connections.values():
-            if not connection.closed:
+            if _is_usable(connection):
                 return connection
         failures: list[str] = []
         for address in dict.fromkeys((*self.metadata.brokers.values(), *self.bootstrap)):
@@ -202,15 +202,22 @@ class Client:
 
     async def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
-        if connection is not None and not connection.closed:
+        if connection is not None and _is_usable(connection):
             return connection
         async with self._opening.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
-            if connection is None or connection.closed:
-                connection = await Connection.open(address, self._settings)
-                self._connections[address] = connection
+            if connection is None or not _is_usable(connection):
+                made = await Connection.open(address, self._settings)
+                self._connections[address] = made
                 self._was_connected = True
+                if connection is not None:
+                    connection.retire()
+                return made
             return connection
+
+
+def _is_usable(connection: Connection) -> bool:
+    return not connection.closed and not connection.expired
 
 
 def one_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 from tidelog.client.addresses import Address
 from tidelog.client.errors import (
+    AuthenticationFailed,
     ConnectionFailed,
     ConnectionRefused,
     RequestTimedOut,
@@ -17,6 +19,9 @@ from tidelog.client.errors import (
     raise_for,
 )
 from tidelog.client.frames import FrameReader
+from tidelog.client.sasl import authenticate
+from tidelog.client.security import Security
+from tidelog.client.tls import tls_context
 from tidelog.wire.codec import RESPONSE_LIMITS, encode_frame, read_message
 from tidelog.wire.errors import ErrorCode, WireError
 from tidelog.wire.headers import read_response_header, write_request_header
@@ -32,6 +37,8 @@ DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 DEFAULT_MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 DEFAULT_MAX_IN_FLIGHT: Final = 64
 _API_VERSIONS_TRIED_FIRST: Final = 4
+# The part of its time that an authenticated connection is used for: what is under way then is still answered.
+_USED_LIFETIME: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,8 @@ class ConnectionSettings:
     request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT
+    # TLS, and who we are; nothing on a listener that speaks PLAINTEXT.
+    security: Security | None = None
     # What stands between the connection and its transport; nothing, unless faults are injected there.
     through: "Callable[[asyncio.BaseTransport, Connection], asyncio.Transport] | None" = None
 
@@ -72,6 +81,9 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._lost: ConnectionFailed | None = None
         self._gone = asyncio.Event()
+        # When the broker wants to be shown anew who we are: whoever asks for a connection then gets another one.
+        self._expires_s: float | None = None
+        self._is_retired = False
 
     @classmethod
     async def open(cls, address: Address, settings: ConnectionSettings | None = None) -> "Connection":
@@ -80,11 +92,14 @@ class Connection(asyncio.BufferedProtocol):
         connection = cls(address, settings)
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
-                await loop.create_connection(lambda: connection, address.host, address.port)
+                await connection._connect(loop)
                 await connection._learn_versions()
+                await connection._authenticate(loop)
         except TimeoutError as error:
             connection.abort("connecting took too long")
             raise ConnectionFailed(f"{address} does not answer") from error
+        except ssl.SSLError as error:
+            raise AuthenticationFailed(f"no TLS with {address}: {_tls_reason(error)}") from error
         except OSError as error:
             kind = ConnectionRefused if is_refused(error) else ConnectionFailed
             raise kind(f"cannot connect to {address}: {_reason(error)}") from error
@@ -93,9 +108,29 @@ class Connection(asyncio.BufferedProtocol):
             raise
         return connection
 
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        host, port, security = self.address.host, self.address.port, self._settings.security
+        if security is None or security.tls is None:
+            await loop.create_connection(lambda: self, host, port)
+        else:
+            context = tls_context(security.tls)
+            await loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=host)
+
+    async def _authenticate(self, loop: asyncio.AbstractEventLoop) -> None:
+        security = self._settings.security
+        if security is not None and security.credentials is not None:
+            lifetime_ms = await authenticate(self, security.credentials)
+            if lifetime_ms > 0:
+                self._expires_s = loop.time() + _USED_LIFETIME * lifetime_ms / 1000
+
     @property
     def closed(self) -> bool:
         return self._lost is not None
+
+    @property
+    def expired(self) -> bool:
+        """The broker will soon ask again who we are (KIP-368), by closing the connection if nobody says so first."""
+        return self._expires_s is not None and asyncio.get_running_loop().time() >= self._expires_s
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
         """The highest version of an API that the broker, we, and the caller can live with."""
@@ -162,6 +197,16 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._transport.close()
         await self._gone.wait()
+
+    def retire(self) -> None:
+        """Ends the connection as soon as all that is under way has been answered."""
+        self._is_retired = True
+        self._end_if_retired()
+
+    def _end_if_retired(self) -> None:
+        if self._is_retired and not self._waiting and self._lost is None and self._transport is not None:
+            self._lost = ConnectionFailed(f"the connection to {self.address} is too old")
+            self._transport.close()
 
     async def _may_send(self) -> None:
         """One more in flight, as soon as there is room for it here and on the way."""
@@ -251,6 +296,7 @@ class Connection(asyncio.BufferedProtocol):
             raise
         if not waiting.answer.done():
             waiting.answer.set_result(message)
+        self._end_if_retired()
 
     @staticmethod
     def _read(waiting: _Waiting, frame: memoryview) -> Any:
@@ -270,6 +316,13 @@ def _time_out(answer: asyncio.Future[Any]) -> None:
 
 def _is_unsupported(frame: memoryview, position: int) -> bool:
     return int.from_bytes(frame[position : position + 2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    words = (error.reason or "").lower().replace("_", " ") or str(error)
+    return f"{words} (does the listener speak it?)" if error.reason == "WRONG_VERSION_NUMBER" else words
 
 
 def _reason(error: BaseException) -> str:

@@ -23,6 +23,10 @@ class RequestTimedOut(ConnectionFailed):
     """No answer in time; the connection is closed, since every later answer would wait behind the missing one."""
 
 
+class AuthenticationFailed(ClientError):
+    """The broker does not take us for whom we say we are, or we do not take it: another try would end the same way."""
+
+
 class Unsupported(ClientError):
     """The broker does not speak this API in a version that we speak."""
 

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from tidelog.client.client import Client
-from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import raise_for
 from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
@@ -57,7 +56,7 @@ class Brokers:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._loop = asyncio.new_event_loop()
-        self._client = Client(options.bootstrap, settings=ConnectionSettings(client_id=options.client_id))
+        self._client = Client(options.bootstrap, settings=options.connection)
         # For as long as the option partition.metadata.cache.ttl.ms says; by default not at all.
         self._known: dict[TopicPartition, UUID] | None = None
         self._known_at_s = 0.0

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidelog.client.connection import ConnectionSettings
 from tidelog.client.offsets import IsolationLevel
+from tidelog.client.security import BadSecurity, Security
+from tidelog.client.security import parse as parse_security
 from tidelog.core.ids import TopicPartition
 from tidelog.spark.offsets import BadOffsets, StreamOffsets, parse_offsets
 from tidelog.spark.points import (
@@ -97,6 +100,7 @@ class SourceOptions:
     subscription: Subscription
     starting: Point
     ending: Point
+    security: Security | None = None
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -114,6 +118,10 @@ class SourceOptions:
     metadata_ttl_ms: int = 0
     pause_file: str | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def connection(self) -> ConnectionSettings:
+        return ConnectionSettings(client_id=self.client_id, security=self.security)
 
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -136,7 +144,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     bootstrap = given.text("kafka.bootstrap.servers")
     if bootstrap is None or not bootstrap.strip():
         raise OptionError("kafka.bootstrap.servers is missing: for example 127.0.0.1:9092")
-    given.check_protocol()
+    security = given.security()
     least, most = given.positive("minOffsetsPerTrigger"), given.positive("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
@@ -146,6 +154,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     fetch_bytes = given.positive("kafka.max.partition.fetch.bytes")
     return SourceOptions(
         bootstrap=bootstrap.strip(),
+        security=security,
         subscription=subscription,
         starting=starting,
         ending=ending,
@@ -334,10 +343,12 @@ class Given:
             found.append("option groupIdPrefix does nothing beside kafka.group.id")
         return tuple(found)
 
-    def check_protocol(self) -> None:
-        protocol = self.text("kafka.security.protocol")
-        if protocol is not None and protocol.strip().upper() != "PLAINTEXT":
-            raise OptionError(f"kafka.security.protocol={protocol!r}: only PLAINTEXT is spoken here so far")
+    def security(self) -> Security | None:
+        settings = {name.removeprefix(_KAFKA): self._values[name] for name in self._values if name.startswith(_KAFKA)}
+        try:
+            return parse_security(settings, _KAFKA)
+        except BadSecurity as error:
+            raise OptionError(str(error)) from None
 
 
 def _object(name: str, text: str) -> dict[str, Any]:

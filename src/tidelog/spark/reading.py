@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tidelog.client.client import Client
-from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import raise_for
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from tidelog.core.ids import ZERO_UUID
@@ -144,8 +143,7 @@ class _Fetching:
 
     async def _whole(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        settings = ConnectionSettings(client_id=self._options.client_id)
-        async with Client(self._options.bootstrap, settings=settings) as client:
+        async with Client(self._options.bootstrap, settings=self._options.connection) as client:
             await self._fetch_all(client)
 
     async def _fetch_all(self, client: Client) -> None:

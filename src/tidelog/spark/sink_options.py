@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.client.connection import ConnectionSettings
 from tidelog.client.producer import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from tidelog.client.security import Security
 from tidelog.spark.options import Given, OptionError
 from tidelog.wire.records.attributes import Codec
 
@@ -29,11 +31,16 @@ class SinkOptions:
     bootstrap: str
     topic: str | None
     columns: tuple[str, ...]
+    security: Security | None = None
     acks: int = ACKS_ALL
     codec: Codec = Codec.NONE
     batch_bytes: int = DEFAULT_BATCH_BYTES
     delivery_timeout_s: float = 120.0
     client_id: str = "tidelog-spark"
+
+    @property
+    def connection(self) -> ConnectionSettings:
+        return ConnectionSettings(client_id=self.client_id, security=self.security)
 
 
 def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
@@ -47,7 +54,7 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
     for name in _REFUSED:
         if given.has(f"kafka.{name}"):
             raise OptionError(f"kafka.{name} cannot be set: keys and values are written as the bytes they are")
-    given.check_protocol()
+    security = given.security()
     topic = given.text("topic")
     topic = None if topic is None or not topic.strip() else topic.strip()
     if topic is None and "topic" not in types:
@@ -67,6 +74,7 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
     timeout_ms = given.positive("kafka.delivery.timeout.ms")
     return SinkOptions(
         bootstrap=bootstrap.strip(),
+        security=security,
         topic=topic,
         columns=tuple(name for name in _TYPES if name in types),
         acks=_ACKS[acks],

@@ -1,6 +1,7 @@
 """A broker of a few lines: answers what a test tells it to, in the real protocol, on a real socket."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -41,8 +42,8 @@ class ToyBroker:
             writer.close()
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["ToyBroker"]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def serving(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator["ToyBroker"]:
+        server = await asyncio.start_server(self._serve, host, 0, ssl=tls)
         self.address = Address(*server.sockets[0].getsockname())
         try:
             yield self

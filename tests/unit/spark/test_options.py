@@ -126,7 +126,8 @@ def test_times_are_written_as_spark_does(text: str, wanted: int) -> None:
         ({"kafka.enable.auto.commit": "true"}, True, "kafka.enable.auto.commit cannot be set"),
         ({"kafka.interceptor.classes": "x"}, True, "kafka.interceptor.classes cannot be set"),
         ({"kafka.isolation.level": "loose"}, True, "neither read_committed nor read_uncommitted"),
-        ({"kafka.security.protocol": "SSL"}, True, "only PLAINTEXT is spoken"),
+        ({"kafka.security.protocol": "TLS"}, True, "kafka.security.protocol='TLS' is none of"),
+        ({"kafka.security.protocol": "SASL_SSL"}, True, "kafka.sasl.mechanism"),
     ],
 )
 def test_what_is_refused_names_the_option(options: dict[str, str | None], streaming: bool, says: str) -> None:
@@ -151,3 +152,17 @@ def test_a_fetch_is_bounded() -> None:
     assert batch(**{"kafka.max.partition.fetch.bytes": "1000"}).fetch_bytes == 1000
     assert batch(**{"kafka.max.partition.fetch.bytes": "2000000000"}).fetch_bytes == 64 * 1024 * 1024
     assert batch(kafka_isolation_level="READ_COMMITTED").isolation is IsolationLevel.READ_COMMITTED
+
+
+def test_secrets_reach_the_client_and_no_text() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    found = batch(
+        kafka_security_protocol="SASL_SSL",
+        kafka_sasl_mechanism="PLAIN",
+        kafka_sasl_jaas_config=f'{module} required username="anna" password="s3cr3t";',
+    )
+    security = found.connection.security
+    assert security is not None
+    assert security.credentials is not None
+    assert security.credentials.password == "s3cr3t"
+    assert "s3cr3t" not in repr(found)

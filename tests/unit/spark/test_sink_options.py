@@ -49,7 +49,7 @@ def test_every_column_and_option() -> None:
         (BASE | {"kafka.acks": "2"}, {"value": "string"}, "kafka.acks='2' is none of"),
         (BASE | {"kafka.compression.type": "zip"}, {"value": "string"}, "kafka.compression.type='zip'"),
         (BASE | {"kafka.batch.size": "0"}, {"value": "string"}, "kafka.batch.size=0 must be above 0"),
-        (BASE | {"kafka.security.protocol": "SASL_SSL"}, {"value": "string"}, "only PLAINTEXT"),
+        (BASE | {"kafka.security.protocol": "SASL_SSL"}, {"value": "string"}, "kafka.sasl.mechanism"),
     ],
 )
 def test_what_is_refused_names_it(options: dict[str, str], types: dict[str, str], says: str) -> None:
