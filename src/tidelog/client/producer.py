@@ -12,7 +12,13 @@ from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.wire.records.attributes import Codec
-from tidelog.wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, increment_sequence
+from tidelog.wire.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    increment_sequence,
+    read_header,
+    stamp_producer,
+)
 from tidelog.wire.records.plain import Record, encode_batch
 
 ACKS_ALL: Final = -1
@@ -60,17 +66,15 @@ class Producer:
     async def send(self, topic: str, partition: int, records: Sequence[Record]) -> int:
         """Writes one batch and returns the offset of its first record (`UNKNOWN_OFFSET` with acks=0)."""
         assert records, "a batch holds at least one record"
+        return await self.send_batch(topic, partition, bytearray(encode_batch(records, codec=self._codec)))
+
+    async def send_batch(self, topic: str, partition: int, batch: bytearray) -> int:
+        """As `send`, of records that are encoded already. Who sends them and their CRC are written into it here."""
         tp = TopicPartition(topic, partition)
         async with self._partition_locks.setdefault(tp, asyncio.Lock()):
             identity = await self._current_identity()
             sequence = identity.next_sequence.get(tp, 0) if self._idempotent else NO_SEQUENCE
-            batch = encode_batch(
-                records,
-                codec=self._codec,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.epoch,
-                base_sequence=sequence,
-            )
+            stamp_producer(batch, identity.producer_id, identity.epoch, sequence)
             try:
                 offset = await self._client.retrying(lambda: self._try(tp, batch), timeout_s=self._delivery_timeout_s)
             except (ApiError, ConnectionFailed):
@@ -79,10 +83,10 @@ class Producer:
                     self._identity = None
                 raise
             if self._idempotent:
-                identity.next_sequence[tp] = increment_sequence(sequence, len(records))
+                identity.next_sequence[tp] = increment_sequence(sequence, read_header(batch).record_count)
             return offset
 
-    async def _try(self, tp: TopicPartition, batch: bytes) -> int:
+    async def _try(self, tp: TopicPartition, batch: bytearray) -> int:
         leader = await self._client.leader_of(tp.topic, tp.partition)
         topic_id = self._client.metadata.topics[tp.topic].topic_id
         request = ProduceRequest(

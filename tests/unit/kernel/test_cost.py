@@ -17,7 +17,7 @@ from tidelog.wire.records.attributes import Codec
 from tidelog.wire.records.plain import Record, encode_batch
 
 END = 2**63 - 1
-# A row of the two lists: what may not come with `import tidelog.kernel`, and what must not come with a node.
+# What may not come with `import tidelog.kernel` or `tidelog.spark`, and what must not come with a node.
 NOT_WITH_THE_KERNEL = {"uvloop", "starlette", "uvicorn", "typer", "rich", "prometheus_client"}
 NOT_WITH_A_NODE = {"numba", "llvmlite", "pyarrow", "numpy"}
 
@@ -118,9 +118,10 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_the_kernel_loads_nothing_of_nodes_and_commands() -> None:
-    loaded = loaded_by("import tidelog.kernel")
-    assert "numba" in loaded
+@pytest.mark.parametrize("package", ["kernel", "spark", "spark.source"])
+def test_the_kernel_and_the_connector_load_nothing_of_nodes_and_commands(package: str) -> None:
+    loaded = loaded_by(f"import tidelog.{package}")
+    assert ("numba" in loaded) == (package != "spark")
     assert not loaded & NOT_WITH_THE_KERNEL
 
 

@@ -158,6 +158,15 @@ def stamp(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int, p
     _INT32.pack_into(buffer, pos + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
+def stamp_producer(buffer: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Say who sends a batch that was made before that was known, and seal it."""
+    header = read_header(buffer)._replace(
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+    )
+    write_header(buffer, header)
+    seal(buffer, header)
+
+
 def seal(buffer: bytearray | memoryview, header: BatchHeader, pos: int = 0) -> int:
     """Write the CRC of the bytes as they are now; for whoever rewrote what it covers."""
     crc = compute_crc(buffer, header, pos)
