@@ -13,13 +13,14 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP) ## make .venv with everything, and .venv/bin/tidelog
+setup: $(STAMP) ## make .venv with everything, and .venv/bin/tidelog; Java for Spark where it may
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python tools/java.py
 	@touch $(STAMP)
 
 demo: $(STAMP) ## the whole story in about a minute

@@ -1,10 +1,13 @@
 """What all tests share: property tests are the same on every run, and a loaded machine does not fail them."""
 
 import os
+from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tidelog.jobs.java import NEEDED
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -20,6 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-scenarios", action="store_true", help="write what happened into the files of tests/scenarios"
     )
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Which stories were left out for want of Java: the reasons alone say only how many."""
+    left_out = Counter(
+        report.nodeid.partition("::")[0]
+        for report in terminalreporter.stats.get("skipped", [])
+        if NEEDED in str(report.longrepr)
+    )
+    if left_out:
+        files = ", ".join(f"{count} of {file}" for file, count in sorted(left_out.items()))
+        terminalreporter.write_line(f"left out without Java: {files}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,23 +1,33 @@
 """One Spark session and one cluster for all stories on Spark. Java is all they need beside PyPI."""
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark_sessions import spark_session
 
+from tidelog.jobs.java import why_no_java
 from tidelog.testing import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+HERE = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    stories = [item for item in items if HERE in item.path.parents]
+    reason = why_no_java() if stories else None
+    if reason is not None:
+        for item in stories:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless")
     with spark_session("tidelog tests") as session:
         yield session
 

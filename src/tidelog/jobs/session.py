@@ -1,12 +1,13 @@
 """A Spark session for a job: `local[*]` unless a master is named, with `format("tidelog")` in it."""
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tidelog.jobs.java import why_no_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +35,9 @@ class NoSpark(RuntimeError):
 
 def why_no_spark() -> str | None:
     """What is missing, and how to get it; None when a session can be started."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        return "Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
+    no_java = why_no_java()
+    if no_java is not None:
+        return no_java
     missing = [name for name in ("pyspark", "pyarrow", "numba", "numpy") if find_spec(name) is None]
     return f"{missing[0]} is missing: pip install tidelog[spark]" if missing else None
 
