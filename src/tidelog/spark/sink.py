@@ -9,7 +9,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from tidelog.spark.sink_options import SinkOptions, parse
-from tidelog.spark.writing import write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,9 +25,12 @@ def sink_options(options: Mapping[str, str], schema: StructType, *, overwrite: b
     return parse(options, {each.name: each.dataType.simpleString() for each in schema.fields}, overwrite=overwrite)
 
 
-def _task() -> int:
+def _write(options: SinkOptions, batches: "Iterator[pa.RecordBatch]") -> Written:
+    # The driver needs none of it.
+    from tidelog.spark.writing import write
+
     context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
+    return Written(write(options, batches, 0 if context is None else context.partitionId()))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -38,7 +40,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
-        return Written(write(self._options, iterator, _task()))
+        return _write(self._options, iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -48,4 +50,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
-        return Written(write(self._options, iterator, _task()))
+        return _write(self._options, iterator)

@@ -1,4 +1,8 @@
-"""`format("tidelog")`: what Spark calls. Thin; the deciding is in `planning`, the reading in `reading`."""
+"""`format("tidelog")`: what Spark calls. Thin; the deciding is in `planning`, the reading in `reading`.
+
+Spark starts a Python process for each step of its planning, and each imports this: what only tasks need is imported by
+tasks. Numba alone takes a third of a second.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +32,6 @@ from tidelog.spark.options import SourceOptions, parse
 from tidelog.spark.planning import Planner
 from tidelog.spark.pushdown import Narrowing
 from tidelog.spark.ranges import OffsetRange, rate_limited
-from tidelog.spark.reading import read
 from tidelog.spark.sink import BatchWriter, StreamWriter, sink_options
 
 if TYPE_CHECKING:
@@ -79,6 +82,8 @@ def _told(options: SourceOptions) -> SourceOptions:
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+    from tidelog.spark.reading import read
+
     # A query without a task gets one of Spark's own, with nothing in it.
     return read(options, partition.wanted) if isinstance(partition, RangePartition) else iter(())
 
