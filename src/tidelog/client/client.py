@@ -163,8 +163,14 @@ class Client:
 
     # --- again ---
 
-    async def retrying(self, attempt: Callable[[], Awaitable[R]], *, timeout_s: float | None = None) -> R:
-        """Runs `attempt` until it succeeds, fails for good, or the time is up.
+    async def retrying(
+        self,
+        attempt: Callable[[], Awaitable[R]],
+        *,
+        timeout_s: float | None = None,
+        passing: frozenset[ErrorCode] = RETRIABLE,
+    ) -> R:
+        """Runs `attempt` until it succeeds, fails with an error that is not `passing`, or the time is up.
 
         A cluster nobody has reached yet is not waited for: a wrong address should say so at once.
         """
@@ -175,7 +181,7 @@ class Client:
             try:
                 return await attempt()
             except ApiError as error:
-                if error.code not in RETRIABLE or loop.time() + backoff > deadline:
+                if error.code not in passing or loop.time() + backoff > deadline:
                     raise
                 if error.code in STALE_METADATA:
                     self._forget_leaders()

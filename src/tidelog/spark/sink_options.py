@@ -36,6 +36,8 @@ class SinkOptions:
     codec: Codec = Codec.NONE
     batch_bytes: int = DEFAULT_BATCH_BYTES
     delivery_timeout_s: float = 120.0
+    # How long a topic is waited for that is not there, or not yet.
+    max_block_s: float = 60.0
     client_id: str = "tidelog-spark"
 
     @property
@@ -72,6 +74,7 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
     if codec not in Codec.__members__:
         raise OptionError(f"kafka.compression.type={codec.lower()!r} is none of none, gzip, snappy, lz4 and zstd")
     timeout_ms = given.positive("kafka.delivery.timeout.ms")
+    block_ms = given.positive("kafka.max.block.ms")
     return SinkOptions(
         bootstrap=bootstrap.strip(),
         security=security,
@@ -81,5 +84,6 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
         codec=Codec[codec],
         batch_bytes=given.positive("kafka.batch.size") or DEFAULT_BATCH_BYTES,
         delivery_timeout_s=120.0 if timeout_ms is None else timeout_ms / 1000,
+        max_block_s=60.0 if block_ms is None else block_ms / 1000,
         client_id=given.text("kafka.client.id") or "tidelog-spark",
     )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from tidelog.client.client import Client, one_line
-from tidelog.client.errors import ClientError
+from tidelog.client.errors import RETRIABLE, ClientError
 from tidelog.client.producer import Producer
 from tidelog.kernel import Encoder, Filled
 from tidelog.spark.sink_options import SinkOptions
@@ -68,7 +68,12 @@ class _Writer:
         return self._written
 
     async def _partitions(self, topic: str) -> int:
-        found = await self._client.retrying(lambda: self._client.topic(topic, allow_auto_create=True))
+        """Kafka's brokers say that there is no such topic while they make one."""
+        found = await self._client.retrying(
+            lambda: self._client.topic(topic, allow_auto_create=True),
+            timeout_s=self._options.max_block_s,
+            passing=RETRIABLE | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+        )
         return len(found.partitions)
 
     async def _send_all(self, filled: Iterator[Filled], sending: asyncio.TaskGroup) -> None:

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from tests.interop.apache_kafka import DEFAULTS, ApacheKafka, free_ports
 from tests.interop.jvm import run_tool
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tidelog.client.errors import AuthenticationFailed
+from tidelog.spark import options, sink_options
+from tidelog.spark.brokers import Brokers
+from tidelog.spark.planning import Planner
+from tidelog.spark.reading import read
+from tidelog.spark.writing import write
 
-PKI = Path(__file__).resolve().parents[2] / "unit" / "client" / "pki"
+PKI = Path(__file__).resolve().parents[1] / "unit" / "client" / "pki"
 PASSWORD = "s3cr3t-of-mine"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -48,17 +52,36 @@ def sasl(mechanism: str, module: str, password: str = PASSWORD) -> dict[str, str
     }
 
 
-def test_written_with_scram_and_read_with_plain(spark: "SparkSession", secured: str) -> None:
-    frame = spark.createDataFrame([(f"k{n}", f"v{n}") for n in range(20)], "key string, value string")
-    writer = frame.write.format("tidelog").option("kafka.bootstrap.servers", secured).option("topic", "secured")
-    writer.options(**sasl("SCRAM-SHA-512", SCRAM)).mode("append").save()
-    reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", secured).option("subscribe", "secured")
-    found = reader.options(**sasl("PLAIN", PLAIN)).load().selectExpr("cast(key as string)", "cast(value as string)")
-    assert sorted(tuple(row) for row in found.collect()) == sorted((f"k{n}", f"v{n}") for n in range(20))
+def test_written_with_scram_and_read_with_plain(secured: str) -> None:
+    """What a task of the sink does, what the driver asks, and what a task of the source does."""
+    base = {"kafka.bootstrap.servers": secured}
+    to = sink_options.parse(
+        base | sasl("SCRAM-SHA-512", SCRAM) | {"topic": "secured"},
+        {"key": "string", "value": "string"},
+        overwrite=False,
+    )
+    table = {"key": [f"k{n}" for n in range(20)], "value": [f"v{n}" for n in range(20)]}
+    assert write(to, [pa.record_batch(table)]) == 20
+    source = options.parse(base | sasl("PLAIN", PLAIN) | {"subscribe": "secured"}, streaming=False)
+    brokers = Brokers(source)
+    try:
+        ranges = Planner(source, brokers).batch_ranges()
+    finally:
+        brokers.close()
+    found = [
+        row for each in ranges for batch in read(source, each) for row in batch.select(["key", "value"]).to_pylist()
+    ]
+    assert sorted((row["key"].decode(), row["value"].decode()) for row in found) == sorted(
+        zip(table["key"], table["value"], strict=True)
+    )
 
 
-def test_a_wrong_password_ends_the_query_and_is_not_told(spark: "SparkSession", secured: str) -> None:
-    reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", secured).option("subscribe", "secured")
-    with pytest.raises(Exception, match=r"refuses us: .*uthentication failed") as caught:
-        reader.options(**sasl("SCRAM-SHA-512", SCRAM, "wr0ng")).load().count()
+def test_a_wrong_password_is_refused_and_not_told(secured: str) -> None:
+    given = {"kafka.bootstrap.servers": secured, "subscribe": "secured"} | sasl("SCRAM-SHA-512", SCRAM, "wr0ng")
+    brokers = Brokers(options.parse(given, streaming=False))
+    try:
+        with pytest.raises(AuthenticationFailed, match=r"refuses us: .*uthentication failed") as caught:
+            brokers.partitions()
+    finally:
+        brokers.close()
     assert "wr0ng" not in str(caught.value)
