@@ -11,6 +11,8 @@ import json
 import random
 import statistics
 import sys
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from time import process_time as cpu_s
 from typing import Final
@@ -19,7 +21,7 @@ import pyarrow as pa
 
 from benchmarks.kernel import KEY_BYTES, NOW_MS, text
 from tidelog.client.partitioner import partition_for_key
-from tidelog.kernel import Encoder
+from tidelog.kernel import Encoder, Filled
 from tidelog.wire.records.attributes import Codec
 from tidelog.wire.records.batch import stamp_producer
 from tidelog.wire.records.plain import Record, encode_batch
@@ -39,13 +41,12 @@ def rows(size: int) -> pa.RecordBatch:
 
 def compiled(batch: pa.RecordBatch, times: int, codec: Codec) -> int:
     encoder = Encoder("bench", batch_bytes=BATCH_BYTES, codec=codec)
+    parts: list[Iterator[Filled]] = [encoder.tell({"bench": PARTITIONS})]
+    parts += [encoder.add(batch, NOW_MS) for _ in range(times)]
     made = 0
-    filled = list(encoder.tell({"bench": PARTITIONS}))
-    for _ in range(times):
-        filled += encoder.add(batch, NOW_MS)
-    for each in (*filled, *encoder.flush()):
-        stamp_producer(each.batch, 1, 0, 0)
-        made += len(each.batch)
+    for filled in chain(*parts, encoder.flush()):
+        stamp_producer(filled.batch, 1, 0, 0)
+        made += len(filled.batch)
     return made
 
 
