@@ -1,8 +1,10 @@
 """`tidelog.testing.Cluster`, as other people's tests use it."""
 
+import asyncio
 import shutil
 import subprocess
 import sys
+import threading
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -92,8 +94,34 @@ def test_what_cannot_be_started_says_why() -> None:
         pass
 
 
-def test_the_fixture_of_the_plugin(tmp_path: Path) -> None:
-    """In a pytest of its own: the plugin may or may not be installed in ours."""
+def test_in_an_event_loop() -> None:
+    async def story() -> None:
+        async with Cluster() as cluster:
+            await asyncio.to_thread(cluster.create_topic, "orders")
+            directory = cluster.directory
+        assert not directory.exists()
+        cancelled = asyncio.create_task(Cluster().__aenter__())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert [thread.name for thread in threading.enumerate() if thread.name == "tidelog-cluster"] == []
+
+    asyncio.run(story())
+
+
+def run_pytest(directory: Path, *options: str) -> str:
+    """In a process of its own: the plugin may or may not be installed in ours."""
+    installed = any(point.value == "tidelog.testing.plugin" for point in entry_points(group="pytest11"))
+    plugin = [] if installed else ["-p", "tidelog.testing.plugin"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", *plugin, *options]
+    ended = subprocess.run(
+        [*command, str(directory)], capture_output=True, text=True, cwd=directory, timeout=TIMEOUT_S, check=False
+    )
+    return ended.stdout + ended.stderr
+
+
+def test_the_fixtures_of_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(
         """
 import pytest
@@ -105,19 +133,40 @@ def test_given_what_was_asked_for(tidelog_cluster):
 
 def test_that_fails(tidelog_cluster):
     assert tidelog_cluster.brokers == 2
+
+@pytest.mark.tidelog_topic(partitions=2)
+@pytest.mark.tidelog_faults("pause", "slow", hold_s=0.01, pause_s=0.01)
+def test_under_faults(tidelog_topic, tidelog_producer, tidelog_consumer, tidelog_shared_cluster):
+    tidelog_producer.produce(tidelog_topic, b"1")
+    assert tidelog_producer.flush(30) == 0
+    assert tidelog_consumer(tidelog_topic).poll(30).value() == b"1"
+
+def test_after_faults(tidelog_topic, tidelog_shared_cluster):
+    assert tidelog_shared_cluster.leader(tidelog_topic, 0) == 1
+    tidelog_shared_cluster.kill(1)
+
+def test_after_a_kill(tidelog_topic, tidelog_shared_cluster):
+    assert tidelog_shared_cluster.leader(tidelog_topic, 0) == 1
 """
     )
-    installed = any(point.value == "tidelog.testing.plugin" for point in entry_points(group="pytest11"))
-    options = [] if installed else ["-p", "tidelog.testing.plugin"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", *options, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
-    kept = Path(ended.stdout.partition("kept in ")[2].partition("\n")[0])
-    assert "--- node 1 ---" in ended.stdout and kept.is_dir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntidelog_config = group.initial.rebalance.delay.ms=0\n")
+    # Two workers, so two shared clusters beside each other.
+    said = run_pytest(tmp_path, "-n", "2")
+    assert "1 failed, 4 passed" in said, said
+    kept = Path(said.partition("kept in ")[2].partition("\n")[0])
+    assert "- tidelog node 1 -" in said and "listening on" in said and kept.is_dir()
     shutil.rmtree(kept)
+
+
+def test_the_example_of_testing_an_application() -> None:
+    said = run_pytest(Path(__file__).parents[2] / "examples" / "testing-your-app")
+    assert "3 passed" in said, said
+
+
+def test_the_plugin_loads_nothing_of_ours_before_a_test_wants_it() -> None:
+    script = (
+        "import sys, tidelog.testing.plugin;"
+        "sys.exit(sorted(each for each in sys.modules if each.startswith('tidelog')) != "
+        "['tidelog', 'tidelog.testing', 'tidelog.testing.plugin'])"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

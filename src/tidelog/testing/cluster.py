@@ -40,7 +40,8 @@ class Cluster:
 
     `config` holds Kafka's keys for every broker. With `data` the directory is used and kept, and a cluster found there
     goes on; without it everything is temporary and kept only when the block fails (see `directory`).
-    All methods block; they may be called from any thread.
+    All methods block; they may be called from any thread. `async with` works too, and starts and stops without holding
+    up the event loop; there the others are called as `await asyncio.to_thread(cluster.kill, 1)`.
     """
 
     def __init__(
@@ -86,6 +87,27 @@ class Cluster:
             error.add_note(f"the cluster's data and logs are kept in {self._temporary}")
         self._close(failed=error is not None)
 
+    async def __aenter__(self) -> "Cluster":
+        starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled: what it has started is stopped again.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await asyncio.to_thread(self._close, failed=False)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    @property
+    def nodes(self) -> list[int]:
+        """Their ids."""
+        return [node.id for node in self._running().layout.nodes]
+
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers, for any Kafka client."""
@@ -100,14 +122,13 @@ class Cluster:
         """Where Prometheus reads a node's numbers."""
         return self._running().layout.node(node).metrics_url
 
+    def log(self, node: int, lines: int = _LOG_LINES) -> str:
+        """The end of what a node printed."""
+        return last_lines(self._running().directory.console(node), lines)
+
     def logs(self, lines: int = _LOG_LINES) -> str:
         """The end of what each node printed."""
-        supervisor = self._running()
-        parts = []
-        for node in supervisor.layout.nodes:
-            words = last_lines(supervisor.directory.console(node.id), lines)
-            parts.append(f"--- node {node.id} ---\n{words}")
-        return "\n".join(parts)
+        return "\n".join(f"--- node {node} ---\n{self.log(node, lines)}" for node in self.nodes)
 
     def pid(self, node: int) -> int | None:
         """The process of a node, None while it is down."""
@@ -160,6 +181,20 @@ class Cluster:
         """Ends every `isolate` and `slow`."""
         self._call(self._running().heal())
 
+    def restore(self, *, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+        """Undoes every fault: links are healed, paused nodes go on, those that are down are started."""
+        self.heal()
+        for node in self._running().status():
+            if node.state == NodeState.PAUSED.value:
+                self.resume(node.id)
+            elif node.pid is None:
+                self.start(node.id)
+        # Those that were started before there was a majority of controllers serve only now.
+        self._until(self._states, lambda states: states == {NodeState.RUNNING.value}, "all nodes to run", timeout)
+
+    async def _states(self) -> set[str]:
+        return {node.state for node in self._running().status()}
+
     # --- topics and partitions ---
 
     def create_topic(
@@ -185,6 +220,9 @@ class Cluster:
         )
 
         self._call(self._wait_known(name))
+
+    def delete_topic(self, name: str) -> None:
+        self._call(topics.delete_topic(self._connected(), name))
 
     async def _wait_known(self, topic: str) -> None:
         """A topic is there when the controller says so; brokers hear of it behind that, and one that is cut off does
