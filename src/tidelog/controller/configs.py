@@ -100,6 +100,28 @@ def _clear_elr(image: ClusterImage, topic_name: str) -> list[MetadataRecord]:
     ]
 
 
+def one_minimum(situation: Situation) -> list[MetadataRecord]:
+    """What it takes that all count by the same `min.insync.replicas`: it stands in the log, and no broker has its own.
+
+    A leader with a smaller one than the controller's would commit what a replica lacks that counts as eligible (C5).
+    """
+    image = situation.image
+    records: list[MetadataRecord] = []
+    if MIN_INSYNC_REPLICAS not in image.broker_configs(None):
+        records.append(minimum_record("", str(situation.config.min_insync_replicas)))
+    own = [
+        resource.name
+        for resource, configs in image.configs_by_resource.items()
+        if resource.type is ResourceType.BROKER and resource.name and MIN_INSYNC_REPLICAS in configs
+    ]
+    return [*records, *(minimum_record(name, None) for name in sorted(own, key=int))]
+
+
+def minimum_record(broker: str, value: str | None) -> ConfigRecord:
+    """Of one broker, or with an empty name of all of them; None takes it away."""
+    return ConfigRecord(resource_type=ResourceType.BROKER, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=value)
+
+
 def _resource(situation: Situation, wanted: AlterConfigsResource) -> ConfigResource:
     """The resource, if there is such a one and it has configs."""
     name = wanted.resource_name
@@ -163,10 +185,15 @@ def _check(situation: Situation, resource: ConfigResource, after: Mapping[str, s
     if resource.type is ResourceType.TOPIC:
         check_together(situation.config, after)
         return
-    if resource.name and MIN_INSYNC_REPLICAS in after and elr_enabled(situation.image):
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
-        )
+    if elr_enabled(situation.image):
+        if resource.name and MIN_INSYNC_REPLICAS in after:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            )
+        if not resource.name and MIN_INSYNC_REPLICAS in situation.image.broker_configs(None).keys() - after.keys():
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+            )
     cluster = situation.image.broker_configs(None)
     try:
         situation.config.with_dynamic(

@@ -12,7 +12,7 @@ from tidelog.controller.alter_partition import alter_partition
 from tidelog.controller.assign_directories import assign_replicas_to_dirs
 from tidelog.controller.broker_changes import unfinished
 from tidelog.controller.brokers import fence, register_broker, unregister_broker
-from tidelog.controller.configs import MIN_INSYNC_REPLICAS, incremental_alter_configs
+from tidelog.controller.configs import incremental_alter_configs, minimum_record
 from tidelog.controller.create_partitions import create_partitions
 from tidelog.controller.decision import Decision, Situation
 from tidelog.controller.elect_leaders import balance_leaders, elect_leaders, elect_unclean_leaders
@@ -29,8 +29,8 @@ from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.features import bootstrap_records
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance, ResourceType
-from tidelog.metadata.records import ConfigRecord, MetadataRecord
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, Provenance
+from tidelog.metadata.records import MetadataRecord
 from tidelog.metadata.replay import apply_records
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from tidelog.wire.messages.alter_partition import AlterPartitionRequest
@@ -100,12 +100,7 @@ class Controller:
                 events=election_events(left, "a new active controller"),
             )
         # With ELR every controller must count by the same minimum, so it stands in the log and not in each one's file.
-        minimum = ConfigRecord(
-            resource_type=ResourceType.BROKER,
-            resource_name="",
-            name=MIN_INSYNC_REPLICAS,
-            value=str(self._static_config.min_insync_replicas),
-        )
+        minimum = minimum_record("", str(self._static_config.min_insync_replicas))
         return Decision(response=None, records=[*(bootstrap or bootstrap_records()), minimum])
 
     def resign(self, committed: ClusterImage) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from tidelog.controller.broker_changes import unfinished
+from tidelog.controller.configs import one_minimum
 from tidelog.controller.decision import Decision, Situation
 from tidelog.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from tidelog.metadata.image import ClusterImage
@@ -41,6 +42,7 @@ def update_features(situation: Situation, request: UpdateFeaturesRequest) -> Dec
         _check_nobody_needs_the_elr(situation.image)
         records.append(ClearElrRecord(topic_name=""))
     if any(update.feature == ELR_VERSION and update.max_version_level > 0 for update in changed):
+        records += one_minimum(situation)
         records += [each.record for each in unfinished(_with_elr(situation))]
     results = [UpdatableFeatureResult(feature=each.feature, error_message=None) for each in request.feature_updates]
     return Decision(

@@ -15,9 +15,11 @@ from tests.unit.controller.harness import (
     with_topic,
 )
 
+from tidelog.controller.configs import MIN_INSYNC_REPLICAS, Operation
 from tidelog.controller.fast_fence import BrokerProcess
+from tidelog.controller.features import UpgradeType
 from tidelog.core.events import BrokerFenced, BrokerRegistered, BrokerUnfenced, LeaderElected
-from tidelog.metadata.features import bootstrap_records
+from tidelog.metadata.features import ELR_VERSION, bootstrap_records
 from tidelog.metadata.image import EMPTY_IMAGE, LeaderRecoveryState, Provenance
 from tidelog.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -32,6 +34,11 @@ from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tidelog.wire.messages.broker_registration import Listener
+from tidelog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -363,6 +370,30 @@ class TestFeatures:
         up = FeatureUpdateKey(feature="metadata.version", max_version_level=30)
         assert harness.send(UpdateFeaturesRequest(feature_updates=[up])).error_code == 0
         assert harness.image.features["metadata.version"] == 30
+
+    @pytest.mark.rule("C5")
+    def test_with_an_elr_everybody_counts_by_one_minimum(self) -> None:
+        """A leader with a smaller one of its own would commit what an eligible replica does not have."""
+
+        def elr(level: int) -> None:
+            how = UpgradeType.UPGRADE if level else UpgradeType.UNSAFE_DOWNGRADE
+            update = FeatureUpdateKey(feature=ELR_VERSION, max_version_level=level, upgrade_type=how)
+            assert harness.send(UpdateFeaturesRequest(feature_updates=[update])).error_code == 0
+
+        def minimum(broker: str, value: str | None) -> None:
+            operation = Operation.DELETE if value is None else Operation.SET
+            change = AlterableConfig(name=MIN_INSYNC_REPLICAS, config_operation=operation, value=value)
+            resource = AlterConfigsResource(resource_type=4, resource_name=broker, configs=[change])
+            (answer,) = harness.send(IncrementalAlterConfigsRequest(resources=[resource])).responses
+            assert answer.error_code == 0
+
+        harness = cluster(1, 2, min_insync_replicas="2")
+        elr(0)
+        minimum("1", "1")
+        minimum("", None)
+        elr(1)
+        assert harness.image.broker_configs(1) == {}
+        assert harness.image.broker_configs(None)[MIN_INSYNC_REPLICAS] == "2"
 
     def test_every_broker_must_support_a_level(self) -> None:
         harness = cluster(1)

@@ -109,6 +109,7 @@ def test_a_resource_changes_as_a_whole_or_not(change: Change, code: ErrorCode, m
         (4, "1", [("nope", SET, "/x")], E.INVALID_REQUEST, "nope"),
         (4, "1", [("log.retention.ms", SET, "x")], E.INVALID_REQUEST, "log.retention.ms"),
         (4, "1", [("min.insync.replicas", SET, "2")], E.INVALID_CONFIG, "while ELR is enabled"),
+        (4, "", [("min.insync.replicas", DELETE, None)], E.INVALID_CONFIG, "while ELR is enabled"),
     ],
 )
 def test_refused_resources(kind: int, name: str, changes: list[Change], code: ErrorCode, message: str) -> None:

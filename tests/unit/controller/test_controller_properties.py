@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from tests.unit.controller.harness import Harness, create_topic, directory_id, node_config
 
 from tidelog.controller.decision import Decision
+from tidelog.controller.elections import elr_enabled
 from tidelog.controller.fast_fence import BrokerProcess, DialOutcome
 from tidelog.controller.invariants import InvariantBroken, check_epochs, check_invariants
 from tidelog.controller.partition_rules import rules_for
@@ -45,6 +46,7 @@ from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 from tidelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
+    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
 )
 from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -289,19 +291,23 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @rule(topic=st.booleans(), value=st.sampled_from([None, "1", "2", "3"]))
     def min_isr(self, topic: bool, value: str | None) -> None:
-        self.configure("min.insync.replicas", value, topic=topic)
+        known = "min.insync.replicas" in self.image.broker_configs(None)
+        kept = value is None and not topic and known and elr_enabled(self.image)
+        code = ErrorCode.INVALID_CONFIG if kept else ErrorCode.NONE
+        assert self.configure("min.insync.replicas", value, topic=topic) == code
 
     @rule(topic=st.booleans(), value=st.sampled_from([None, "true", "false"]))
     def unclean(self, topic: bool, value: str | None) -> None:
-        self.configure("unclean.leader.election.enable", value, topic=topic)
+        assert self.configure("unclean.leader.election.enable", value, topic=topic) == ErrorCode.NONE
 
-    def configure(self, name: str, value: str | None, *, topic: bool) -> None:
+    def configure(self, name: str, value: str | None, *, topic: bool) -> int:
         config = AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
         resource = AlterConfigsResource(
             resource_type=2 if topic else 4, resource_name="t" if topic else "", configs=[config]
         )
-        response = self.send(IncrementalAlterConfigsRequest(resources=[resource]))
-        assert response.responses[0].error_code == ErrorCode.NONE
+        (answer,) = self.send(IncrementalAlterConfigsRequest(resources=[resource])).responses
+        assert isinstance(answer, AlterConfigsResourceResponse)
+        return answer.error_code
 
     @rule(broker_id=brokers, tp=partitions, number=st.integers(0, 2))
     def assign(self, broker_id: int, tp: TopicPartition, number: int) -> None:
