@@ -24,6 +24,7 @@ from tidelog.core.ids import random_uuid, uuid_to_text
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_BROKERS: Final = 3
+ANY_PORT: Final = -1
 # One machine runs no more: a typing error should not start a thousand processes.
 BROKERS_AT_MOST: Final = 99
 # How long the nodes of a supervisor that was just killed may take to let go of their ports.
@@ -58,7 +59,7 @@ class ClusterRequest:
     free_ports: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     dies_with_us: bool = True
-    # Of the live page; 0: there is none.
+    # Of the live page; 0: there is none; ANY_PORT: a free one.
     ui_port: int = 0
     node_command: NodeCommand = node_command
     format_command: FormatCommand = format_command
@@ -105,7 +106,8 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
         reservations = Reservations(loopback_hosts(), rng)
         held.callback(reservations.close)
         layout = await _plan(request, directory, existing, reservations, rng)
-        page = Page(request.ui_port) if request.ui_port else None
+        ui_port = reservations.reserve_free() if request.ui_port == ANY_PORT else request.ui_port
+        page = Page(ui_port) if ui_port else None
         if page is not None:
             held.callback(page.close)
         try:

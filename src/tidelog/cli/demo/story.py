@@ -23,7 +23,8 @@ from tidelog.client.replicas import ReplicaObserver
 from tidelog.client.topics import PartitionDescription, create_topic, describe_topic
 from tidelog.cluster.control import ControlServer
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.plan import ClusterRequest
+from tidelog.cluster.page import Page
+from tidelog.cluster.plan import ANY_PORT, ClusterRequest
 from tidelog.cluster.supervisor import Supervisor
 from tidelog.jobs.session import why_no_spark
 
@@ -66,8 +67,9 @@ class _Story:
         loop = asyncio.get_running_loop()
         began = loop.time()
         async with AsyncExitStack() as stack:
-            supervisor = await self._cluster(stack)
+            supervisor, page = await self._cluster(stack)
             self._tell(f"{BROKERS} brokers are up on {supervisor.bootstrap} after {loop.time() - began:.1f} s")
+            self.console.print(Text.assemble("   watch it in a browser: ", (page.url, "bold")))
             async with Client(supervisor.bootstrap, retry_timeout_s=_PATIENCE_S) as client:
                 await create_topic(client, TOPIC, partitions=WRITERS, config={"min.insync.replicas": "2"})
                 await self._write_through_a_kill(supervisor, client)
@@ -77,7 +79,7 @@ class _Story:
             report.write_text(page_of(self.journal, self.score, counted, sold, no_spark).html())
             self._tell(f"the report, with pictures: {report.resolve()}")
             if self.plan.keep:
-                await self._stay(supervisor)
+                await self._stay(supervisor, page)
         if not self.plan.keep:
             self._farewell()
 
@@ -85,8 +87,8 @@ class _Story:
         self._steps += 1
         self.console.print(Text.assemble(f"{self._steps}. ", text))
 
-    async def _cluster(self, stack: AsyncExitStack) -> Supervisor:
-        request = ClusterRequest(data=self.directory / "cluster", brokers=BROKERS, free_ports=True)
+    async def _cluster(self, stack: AsyncExitStack) -> tuple[Supervisor, Page]:
+        request = ClusterRequest(data=self.directory / "cluster", brokers=BROKERS, free_ports=True, ui_port=ANY_PORT)
         supervisor = await Supervisor.create(request)
         stack.callback(supervisor.close)
         # Nobody will read this data again, so nobody waits for an orderly end of it.
@@ -96,7 +98,11 @@ class _Story:
         stack.callback(control.cluster_stopped)
         await control.start()
         await supervisor.start_all()
-        return supervisor
+        page = supervisor.page
+        assert page is not None, "a port was asked for"
+        stack.push_async_callback(page.stop)
+        page.start(supervisor.directory)
+        return supervisor, page
 
     # --- the kill --------------------------------------------------------------------------------------------------
 
@@ -191,10 +197,11 @@ class _Story:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    async def _stay(self, supervisor: Supervisor) -> None:
+    async def _stay(self, supervisor: Supervisor, page: Page) -> None:
         data = supervisor.directory.path
         self.console.print(f"\nStill running on {supervisor.bootstrap}, data in {data}; ctrl-C ends it.")
         for command, words in (
+            (page.url, "the page: watch, kill, cut off, heal"),
             (f"tidelog replicas {TOPIC} --watch --bootstrap {supervisor.bootstrap}", "every replica, live"),
             (f"tidelog chaos kill 1 --data {data}", "kill another one"),
             (f"tidelog chaos start 1 --data {data}", "and have it back"),
@@ -209,13 +216,13 @@ class _Story:
     def _farewell(self) -> None:
         self.console.print("\nWhat to try next:")
         for command, words in (
-            ("tidelog up", "three brokers to keep, on localhost:9092 to 9094, for any Kafka client"),
+            ("tidelog up", "three brokers to keep, on localhost:9092 to 9094, for any Kafka client, and a page"),
             ("seq 1000 | tidelog produce numbers", "lines as records"),
             ("tidelog consume numbers --from-beginning --max 5", "and back"),
             ("tidelog chaos kill 1", "do to your own what this demo did"),
             ("tidelog topics describe numbers", "who leads, who is in sync"),
             ("tidelog quorum describe", "who decides"),
-            ("tidelog scenario run produce --step", "how it works, replica by replica"),
+            ("tidelog scenario run replication/produce --step", "how it works, replica by replica"),
             ("tidelog dump tidelog-data/node-1/data/numbers-0/*.log --records", "what is on disk, in words"),
         ):
             self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
