@@ -35,15 +35,17 @@ def restarted(situation: Situation, broker_id: int, *, clean: bool, log_dirs: Co
     """A new incarnation leaves every ISR (E6).
 
     After an unclean end it leaves the ELR too, and so it does, however it ended, where its replica lay in a directory
-    that it did not bring along: if the replica is ever there again, it is an empty one.
+    that it did not bring along, or may have lain there: if the replica is ever there again, it is an empty one.
     """
     drafts = PartitionDrafts(situation, gone=[broker_id])
+    known = situation.image.brokers.get(broker_id)
+    brought_all = known is not None and set(known.log_dirs) <= set(log_dirs)
     for topic in situation.image.topics_by_id.values():
         for index, partition in topic.partitions.items():
             if broker_id not in partition.isr and broker_id not in partition.elr:
                 continue
             directory = partition.directory_of(broker_id)
-            complete = clean and (directory in log_dirs or directory in RESERVED_UUIDS)
+            complete = clean and (directory in log_dirs or (directory in RESERVED_UUIDS and brought_all))
             target = Target(
                 isr=tuple(each for each in partition.isr if each != broker_id),
                 uncleanly_restarted=frozenset() if complete else frozenset([broker_id]),

@@ -103,6 +103,21 @@ class TestFailing:
         first, second = (harness.partition(TopicPartition("t", index)) for index in (0, 1))
         assert (first.elr, second.elr) == ((), (1,))
 
+    @pytest.mark.rule("C5")
+    @pytest.mark.rule("C10")
+    @pytest.mark.parametrize(("brought", "eligible"), [((0, 1), (1,)), ((1,), ())])
+    def test_a_replica_of_which_nobody_told_where_it_lay_may_lie_in_the_missing_one(
+        self, brought: tuple[int, ...], eligible: tuple[int, ...]
+    ) -> None:
+        harness = cluster()
+        harness.register(1, directories=2)
+        harness.unfence(1)
+        create_topic(harness, "t", [[1]])
+        harness.fence(1)
+        epoch, log_dirs = harness.epoch(1), [directory_id(1, number) for number in brought]
+        harness.register(1, incarnation=2, previous_broker_epoch=epoch, log_dirs=log_dirs)
+        assert harness.partition().elr == eligible
+
 
 class TestAssigning:
     @pytest.mark.rule("C10")
