@@ -95,7 +95,8 @@ def _check_factor_unchanged(partition: PartitionRegistration, replicas: list[int
 def _begun(image: ClusterImage, partition: PartitionRegistration, replicas: list[int]) -> Target:
     """A later reassignment replaces an earlier one: what that was adding goes, or is still being added.
 
-    Compared with what the partition had before either, so that cancelling leads back there.
+    Compared with what the partition had before either, so that cancelling leads back there; only what the earlier one
+    was adding and the later one does not want is, as in Kafka, kept by that.
     """
     original = original_replicas(partition)
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))

@@ -206,7 +206,11 @@ class Segment:
         if self._first_timestamp is None:
             if self.size < BATCH_OVERHEAD:
                 return NO_TIMESTAMP
-            self._first_timestamp = read_header(self.log.pread(BATCH_OVERHEAD, 0)).max_timestamp
+            try:
+                self._first_timestamp = read_header(self.log.pread(BATCH_OVERHEAD, 0)).max_timestamp
+            except WireError:
+                # Who reads that batch is told that it is damaged; what is appended behind it has nothing to do with it.
+                self._first_timestamp = NO_TIMESTAMP
         return self._first_timestamp
 
     def waited_for_roll_ms(self, now_ms: int, message_timestamp: int) -> int:

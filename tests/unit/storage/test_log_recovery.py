@@ -9,6 +9,7 @@ from tidelog.storage.log import Log
 from tidelog.storage.memory import MemoryDisk
 from tidelog.storage.ports import DiskError
 from tidelog.storage.segment import CorruptSegment
+from tidelog.wire.errors import ApiError
 from tidelog.wire.records.batch import iter_headers
 
 NOW = 1_700_000_000_000
@@ -192,6 +193,17 @@ def test_a_clean_start_reads_nothing_twice_and_trusts_the_files(
     assert _read_all(again) == before
     assert again.epochs.entries == [(0, 0), (1, 40)]
     assert again.offset_for_max_timestamp() == (58, NOW + 29, 1)
+
+
+def test_a_damaged_first_batch_does_not_keep_the_log_from_growing(open_log: MakeLog, batch: MakeBatch) -> None:
+    log = open_log()
+    log.append_as_leader(batch(3), 0, NOW)
+    log.close(NOW)
+    log = open_log(clean_shutdown=True, recovery_point=3)
+    log.segments.active.log.pwrite(b"?", 16)
+    assert log.append_as_leader(batch(1), 1, NOW).first_offset == 3
+    with pytest.raises(ApiError, match="magic"):
+        log.offset_for_timestamp(0)
 
 
 def test_left_overs_are_tidied_up(disk: MemoryDisk, filled: Log, open_log: MakeLog) -> None:
