@@ -2,7 +2,9 @@
 
 import json
 import textwrap
+import urllib.request
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Row, SparkSession
 
 from tidelog.jobs.pipeline import snapshots
+from tidelog.jobs.pipeline.metrics import served
 from tidelog.jobs.pipeline.parsing import load
 from tidelog.jobs.pipeline.running import PipelineFailed, Run
 from tidelog.jobs.pipeline.state import ENDED, FAILED, QueryState, RunState, StateFolder, folder_of
@@ -28,6 +31,8 @@ class Pipelines:
         self.bootstrap = bootstrap
         self.folder = folder
         self.batches: list[tuple[str, int]] = []
+        # What the port of metrics said after each batch, where a pipeline has one.
+        self.scraped: list[str] = []
 
     def run(self, text: str, *, once: bool = True, stop_after: int | None = None) -> RunState:
         file = self.folder / "p.toml"
@@ -38,12 +43,16 @@ class Pipelines:
 
         def report(_: RunState, query: QueryState) -> None:
             self.batches.append((query.name, query.rows))
+            if port is not None:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+                    self.scraped.append(answer.read().decode())
             if len(self.batches) == stop_after:
                 running.stop()
 
         with folder.held():
             running = Run(self.spark, pipeline, folder, report)
-            return running.run(once=once)
+            with served(pipeline.metrics_port, lambda: asdict(running.state)) as port:
+                return running.run(once=once)
 
     def rows(self, name: str, **options: str) -> list[Row]:
         return self.spark.read.options(**options).parquet(str(self.folder / name)).collect()
@@ -226,6 +235,56 @@ def test_functions_tables_topics_and_whole_tables(pipelines: Pipelines, cluster:
     write(cluster, name, [(b"k3", b'{"id": 3, "name": "other"}')])
     pipelines.run(text)
     assert latest()["k3"] == ("other", 2) and len(latest()) == 10
+
+
+def test_a_database_and_files_get_each_batch_and_numbers_are_served_meanwhile(
+    pipelines: Pipelines, cluster: Cluster, topic: Topic
+) -> None:
+    """L1 and L2: formats that have no streaming writer. The database is Derby, which comes with Spark."""
+    name = topic()
+    write(cluster, name, objects(0, 80))
+    database = {
+        "url": f"jdbc:derby:{pipelines.folder}/database;create=true",
+        "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        "dbtable": "orders",
+    }
+    options = ", ".join(f'{key} = "{value}"' for key, value in database.items())
+    pipelines.run(
+        f"""
+        [pipeline]
+        checkpoint = "checkpoint"
+        metrics_port = 0
+        [sources.orders]
+        topics = "{name}"
+        value = {{ format = "json", schema = "id BIGINT, name STRING" }}
+        options = {{ maxOffsetsPerTrigger = 50 }}
+        [steps.named]
+        sql = "select id, name from orders"
+        [sinks.database]
+        from = "named"
+        format = "jdbc"
+        options = {{ {options} }}
+        [sinks.files]
+        from = "named"
+        format = "json"
+        path = "files"
+        each_batch = true
+        [dead_letters]
+        path = "dead"
+        """
+    )
+    for reader in (
+        pipelines.spark.read.format("jdbc").options(**database),
+        pipelines.spark.read.format("json").option("path", str(pipelines.folder / "files")),
+    ):
+        assert sorted((row[0], row[1]) for row in reader.load().select("id", "name").collect()) == [
+            (number, f"n{number}") for number in range(80)
+        ]
+    written = [batch for batch in sorted(pipelines.batches) if batch[0] in ("database", "files")]
+    assert written == [("database", 30), ("database", 50), ("files", 30), ("files", 50)]
+    assert all('tidelog_pipeline_up{pipeline="p"} 1\n' in text for text in pipelines.scraped)
+    assert 'tidelog_pipeline_rows_total{pipeline="p",query="database"} 80\n' in pipelines.scraped[-1]
+    assert 'tidelog_pipeline_backlog_records{pipeline="p",query="files",source="orders"} 0\n' in pipelines.scraped[-1]
 
 
 def test_latest_is_looked_up_once_for_all_queries(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # The name under which Spark reports how many bad records a batch had.
 COUNT: Final = "dead_letters"
 _FORMAT: Final = "tidelog"
+_SECURITY: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
 class BadStep(RuntimeError):
@@ -167,6 +168,10 @@ class Builder:
         )
         frame = letters.select("key", "value", headers.alias("headers"))
         writer = frame.writeStream.format(_FORMAT).option("kafka.bootstrap.servers", to.bootstrap)
+        told = {key.lower(): value for key, value in source.options.items()}
+        if told.get("kafka.bootstrap.servers") == to.bootstrap:
+            # The same cluster asks for the same name and password.
+            writer = writer.options(**{key: value for key, value in told.items() if key.startswith(_SECURITY)})
         return writer.option("topic", str(to.topic))
 
 
