@@ -1,5 +1,6 @@
 """`tidelog replicas` on a real cluster: at rest, with a broker killed, silent, and live."""
 
+import json
 import os
 import pty
 import select
@@ -28,10 +29,12 @@ def tidelog(cluster: Cluster) -> Commands:
 
 
 @contextmanager
-def watching(cluster: Cluster, *arguments: str, stdout: int = subprocess.PIPE) -> "Iterator[subprocess.Popen[str]]":
-    command = [sys.executable, "-m", "tidelog", "replicas", "orders", "--watch", "--interval", "0.05", *arguments]
+def watching(
+    cluster: Cluster, *arguments: str, command: str = "replicas", stdout: int = subprocess.PIPE
+) -> "Iterator[subprocess.Popen[str]]":
+    whole = [sys.executable, "-m", "tidelog", command, "orders", "--watch", "--interval", "0.05", *arguments]
     environment = {**os.environ, "TIDELOG_BOOTSTRAP": cluster.bootstrap, "COLUMNS": "140", "TERM": "xterm"}
-    with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(whole, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             yield process
             process.send_signal(signal.SIGINT)
@@ -95,6 +98,28 @@ def test_changes_are_told_line_by_line(cluster: Cluster, tidelog: Commands) -> N
         while f"replica={gone} state=follower isr=yes" not in seen:
             seen = process.stdout.readline()
             assert seen, "it ended"
+
+
+def test_other_things_that_move_are_watched_too(cluster: Cluster, tidelog: Commands) -> None:
+    with (
+        watching(cluster, command="offsets") as process,
+        watching(cluster, "--json", command="offsets") as for_programs,
+    ):
+        assert process.stdout is not None and for_programs.stdout is not None
+        assert process.stdout.readline().split()[0] == "PARTITION"
+        before = json.loads(for_programs.stdout.readline())[0]["high_watermark"]
+        tidelog.run("produce", "orders", "--partition", "0", stdin="1\n2\n")
+        # Only what is not as it was is told again.
+        while (line := process.stdout.readline()).split()[:1] != ["PARTITION"]:
+            assert line, "it ended"
+        while json.loads(for_programs.stdout.readline())[0]["high_watermark"] != before + 2:
+            assert for_programs.poll() is None
+
+
+def test_a_cluster_is_measured(tidelog: Commands) -> None:
+    speed = tidelog.json("bench", "--records", "1000")
+    assert speed["records"] == 1000 and min(speed["produce_records_per_second"], speed["consume_mb_per_second"]) > 0
+    assert [topic["name"] for topic in tidelog.json("topics", "list", "--exclude-internal")] == ["orders"]
 
 
 def test_a_terminal_is_drawn_in_place(cluster: Cluster) -> None:

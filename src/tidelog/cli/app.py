@@ -9,6 +9,7 @@ import typer
 from tidelog import __version__
 from tidelog.cli import (
     audit,
+    bench,
     campaign,
     chaos,
     configs,
@@ -38,7 +39,6 @@ from tidelog.cli.output import FAILED, INTERRUPTED, USAGE, CommandFailed
 app = typer.Typer(
     name="tidelog",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -71,6 +71,7 @@ for module in (
     reassign,
     dump,
     verify,
+    bench,
     sim,
     page,
     audit,
@@ -91,11 +92,15 @@ app.add_typer(pipeline.app, name="pipeline")
 # Typer brings its own copy of click in newer versions and uses the package in older ones: their errors
 # have no common name to import, but a common ancestor.
 _ClickError: Final[Any] = typer.BadParameter.__mro__[2]
+# Set by what `--install-completion` has put into the shell, when TAB is pressed.
+_COMPLETE: Final = "_TIDELOG_COMPLETE"
 
 
 def run(arguments: list[str]) -> int:
     """Runs one command line and returns its exit status."""
     command: Any = typer.main.get_command(app)
+    if _COMPLETE in os.environ:
+        command.main(arguments, prog_name="tidelog")
     try:
         with command.make_context("tidelog", arguments) as context:
             command.invoke(context)

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table, table
 from tidelog.cli.session import with_client
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -36,21 +37,27 @@ def list_command(as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
         print_table(["GROUP", "STATE", "TYPE"], [[row["group"], row["state"], row["protocol_type"]] for row in found])
 
 
-@app.command(epilog=example("tidelog groups describe billing"))
-def describe(group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+@app.command(epilog=example("tidelog groups describe billing", "tidelog groups describe billing --watch"))
+def describe(
+    group: Group,
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
     """Show a group's members, committed offsets and lag."""
 
-    async def work(client: "Client") -> dict[str, Any]:
+    async def look(client: "Client") -> dict[str, Any]:
         return await _describe(client, group)
 
-    found = with_client(bootstrap, work)
-    if as_json:
-        print_json(found)
-        return
-    names = ("topic", "partition", "current_offset", "log_end_offset", "lag", "consumer_id", "host", "client_id")
-    rows = [[group, *(row[name] for name in names)] for row in found["partitions"]]
-    print_table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
-    note(f"{found['state']}, {len(found['members'])} members")
+    def text(found: dict[str, Any]) -> str:
+        names = ("topic", "partition", "current_offset", "log_end_offset", "lag", "consumer_id", "host", "client_id")
+        rows = [[group, *(row[name] for name in names)] for row in found["partitions"]]
+        if not watch:
+            note(f"{found['state']}, {len(found['members'])} members")
+        return table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
+
+    show(bootstrap, look, as_json=as_json, to_json=dict, to_text=text, watch=watch, interval_s=interval)
 
 
 @app.command(

@@ -1,15 +1,25 @@
 """`offsets`: where the partitions of a topic begin and end."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import bad_usage, print_json, print_table
-from tidelog.cli.session import with_client
+from tidelog.cli.output import bad_usage, table
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
+
+
+_ENDS: Final = {
+    "PARTITION": "partition",
+    "LEADER": "leader",
+    "LOG-START": "log_start_offset",
+    "HIGH-WATERMARK": "high_watermark",
+    "LOG-END": "log_end_offset",
+}
+_MOMENTS: Final = {"PARTITION": "partition", "OFFSET": "offset", "TIMESTAMP": "timestamp"}
 
 
 def register(app: typer.Typer) -> None:
@@ -24,28 +34,22 @@ def offsets(
             "--time", metavar="earliest|latest|MS", help="The offset of a moment instead (epoch milliseconds)."
         ),
     ] = None,
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show log start offset, high watermark and log end offset of each partition, or the offset at a time."""
     timestamp = parse_time(time) if time is not None else None
 
-    async def work(client: "Client") -> list[dict[str, Any]]:
+    async def look(client: "Client") -> list[dict[str, Any]]:
         return await (_ends(client, topic) if timestamp is None else _at(client, topic, timestamp))
 
-    rows = with_client(bootstrap, work)
-    if as_json:
-        print_json(rows)
-    elif timestamp is None:
-        names = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset")
-        print_table(
-            ["PARTITION", "LEADER", "LOG-START", "HIGH-WATERMARK", "LOG-END"],
-            [[row[name] for name in names] for row in rows],
-        )
-    else:
-        print_table(
-            ["PARTITION", "OFFSET", "TIMESTAMP"], [[row["partition"], row["offset"], row["timestamp"]] for row in rows]
-        )
+    def text(rows: list[dict[str, Any]]) -> str:
+        columns = _ENDS if timestamp is None else _MOMENTS
+        return table(list(columns), [[row[name] for name in columns.values()] for row in rows])
+
+    show(bootstrap, look, as_json=as_json, to_json=list, to_text=text, watch=watch, interval_s=interval)
 
 
 def parse_time(text: str) -> int:

@@ -29,6 +29,10 @@ def print_json(value: Any) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    print(table(headings, rows))
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Columns as wide as they need to be; numbers to the right."""
     cells = [["-" if cell is None or cell == "" else str(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(headings), *cells]) for column in range(len(headings))]
@@ -36,12 +40,14 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
         bool(rows) and all(isinstance(row[column], int) or row[column] is None for row in rows)
         for column in range(len(headings))
     ]
+    lines = []
     for line in [list(headings), *cells]:
         padded = [
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
-        print("  ".join(padded).rstrip())
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
 
 
 def note(message: str) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.output import CommandFailed, bad_usage, note, table
 from tidelog.cli.session import with_client
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -33,32 +34,35 @@ def describe(
     replication: Annotated[
         bool, typer.Option("--replication", help="How far each voter and observer has replicated.")
     ] = False,
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show who leads the quorum, who votes and who follows."""
 
-    async def work(client: "Client") -> "tuple[str | None, QuorumDescription]":
+    async def look(client: "Client") -> "tuple[str | None, QuorumDescription]":
         from tidelog.client.quorum import describe_quorum
 
         await client.refresh([])
         return client.metadata.cluster_id, await describe_quorum(client)
 
-    cluster_id, found = with_client(bootstrap, work)
-    if replication:
-        rows = _replication(found)
-        if as_json:
-            print_json(rows)
-        else:
-            print_table(list(_REPLICATION), [[row[key] for key in _REPLICATION.values()] for row in rows])
-        return
-    if as_json:
-        print_json(_status(cluster_id, found))
-        return
-    status = _status(cluster_id, found)
-    for word, key in _STATUS.items():
-        value = status[key]
-        print(f"{word + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
+    def as_data(found: "tuple[str | None, QuorumDescription]") -> Any:
+        return _replication(found[1]) if replication else _status(*found)
+
+    def text(found: "tuple[str | None, QuorumDescription]") -> str:
+        if replication:
+            return table(
+                list(_REPLICATION), [[row[key] for key in _REPLICATION.values()] for row in _replication(found[1])]
+            )
+        status = _status(*found)
+        lines = []
+        for word, key in _STATUS.items():
+            value = status[key]
+            lines.append(f"{word + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
+        return "\n".join(lines)
+
+    show(bootstrap, look, as_json=as_json, to_json=as_data, to_text=text, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog quorum add --id 4 --endpoint CONTROLLER://127.0.0.1:9096"))

@@ -9,6 +9,7 @@ import typer
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
 from tidelog.cli.output import CommandFailed, print_json, print_table
 from tidelog.cli.session import with_client
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -37,10 +38,8 @@ def register(app: typer.Typer) -> None:
 def replicas(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this one.")] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Go on until ctrl-C: redrawn on a terminal, else a line per change.")
-    ] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks.")] = 0.5,
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

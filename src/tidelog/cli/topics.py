@@ -9,6 +9,7 @@ import typer
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example, key_values
 from tidelog.cli.output import bad_usage, note, print_json
 from tidelog.cli.session import with_client
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -117,6 +118,8 @@ def describe(
     at_min_isr: Annotated[
         bool, typer.Option("--at-min-isr-partitions", help="Only partitions at min.insync.replicas.")
     ] = False,
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -131,23 +134,35 @@ def describe(
     if at_min_isr:
         filters.append(lambda row: len(row.partition.isr) == row.effective_min_isr)
 
-    shown = []
-    for topic, configs, moving in with_client(bootstrap, lambda client: _described(client, name)):
-        rows = [
-            _Row(topic.name, partition, _min_isr(configs), moving.get(partition.partition))
-            for partition in topic.partitions
-        ]
-        kept = [row for row in rows if not filters or any(matches(row) for matches in filters)]
-        if kept or not filters:
-            shown.append((topic, configs, kept))
-    if as_json:
-        print_json([_as_json(topic, configs, rows) for topic, configs, rows in shown])
-        return
-    for topic, configs, rows in shown:
-        if not filters:
-            print(_topic_line(topic, configs, rows))
-        for row in rows:
-            print(_partition_line(row))
+    async def look(client: "Client") -> "list[tuple[TopicDescription, list[ConfigEntry], list[_Row]]]":
+        shown = []
+        for topic, configs, moving in await _described(client, name):
+            rows = [
+                _Row(topic.name, partition, _min_isr(configs), moving.get(partition.partition))
+                for partition in topic.partitions
+            ]
+            kept = [row for row in rows if not filters or any(matches(row) for matches in filters)]
+            if kept or not filters:
+                shown.append((topic, configs, kept))
+        return shown
+
+    def text(shown: "list[tuple[TopicDescription, list[ConfigEntry], list[_Row]]]") -> str:
+        lines = []
+        for topic, configs, rows in shown:
+            if not filters:
+                lines.append(_topic_line(topic, configs, rows))
+            lines += map(_partition_line, rows)
+        return "\n".join(lines)
+
+    show(
+        bootstrap,
+        look,
+        as_json=as_json,
+        to_json=lambda shown: [_as_json(*each) for each in shown],
+        to_text=text,
+        watch=watch,
+        interval_s=interval,
+    )
 
 
 @app.command(epilog=example("tidelog topics alter orders --partitions 6"))

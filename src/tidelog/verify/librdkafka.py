@@ -24,7 +24,7 @@ def load() -> Any:
     try:
         import confluent_kafka
     except ImportError as error:
-        raise VerifyError("verify runs librdkafka: pip install 'tidelog[test]' (confluent-kafka)") from error
+        raise VerifyError("this runs librdkafka: pip install 'tidelog[test]' (confluent-kafka)") from error
     return confluent_kafka
 
 

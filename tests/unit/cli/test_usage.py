@@ -28,6 +28,13 @@ def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[st
 ALL_COMMANDS = sorted(commands())
 
 
+def options(command: tuple[str, ...]) -> set[str]:
+    found: Any = typer.main.get_command(app)
+    for word in command:
+        found = found.commands[word]
+    return {option for parameter in found.params for option in parameter.opts}
+
+
 @pytest.fixture(autouse=True)
 def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as probe:
@@ -36,30 +43,57 @@ def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDELOG_BOOTSTRAP", f"127.0.0.1:{port}")
 
 
+# What answers with deeds, or shows something else than a table: there is nothing to print for programs.
+WITHOUT_JSON = {
+    *("up", "down", "node", "format", "random-uuid", "demo", "page"),
+    *(f"topics {verb}" for verb in ("create", "alter", "delete")),
+    *("configs alter", "groups delete", "quorum add", "quorum remove"),
+    *(f"chaos {verb}" for verb in ("kill", "stop", "start", "pause", "resume", "isolate", "slow", "heal")),
+}
+CLIENTS = {
+    *("produce", "consume", "offsets", "elect", "reassign", "replicas", "verify", "bench"),
+    *("topics", "configs", "groups", "quorum"),
+}
+
+
 def test_the_commands_of_the_contract_are_there() -> None:
-    top = {command[0] for command in ALL_COMMANDS}
-    assert top >= {
-        "up",
-        "down",
-        "status",
-        "node",
-        "format",
-        "produce",
-        "consume",
-        "offsets",
-        "dump",
-        "demo",
-        "elect",
-        "reassign",
-    }
+    here = "up down status node format dump sim audit campaign export health demo"
+    assert {command[0] for command in ALL_COMMANDS} >= CLIENTS | set(here.split())
     assert {" ".join(command) for command in ALL_COMMANDS} >= {
         *(f"topics {verb}" for verb in ("create", "list", "describe", "alter", "delete")),
         *(f"configs {verb}" for verb in ("describe", "alter")),
         *(f"groups {verb}" for verb in ("list", "describe", "reset-offsets", "delete")),
         *(f"quorum {verb}" for verb in ("describe", "add", "remove")),
-        *(f"chaos {verb}" for verb in ("kill", "stop", "start", "pause", "resume")),
+        *(f"chaos {verb}" for verb in ("kill", "stop", "start", "pause", "resume", "isolate", "slow", "heal")),
         *(f"scenario {verb}" for verb in ("list", "run")),
+        *(f"pipeline {verb}" for verb in ("run", "validate", "status")),
     }
+
+
+def test_what_prints_for_people_prints_for_programs() -> None:
+    assert {" ".join(command) for command in ALL_COMMANDS if "--json" not in options(command)} == WITHOUT_JSON
+
+
+def test_what_moves_can_be_watched() -> None:
+    watched = {" ".join(command) for command in ALL_COMMANDS if "--watch" in options(command)}
+    assert watched == {"replicas", "offsets", "groups describe", "topics describe", "quorum describe"}
+
+
+def test_client_commands_take_a_bootstrap() -> None:
+    assert [each for each in ALL_COMMANDS if each[0] in CLIENTS and "--bootstrap" not in options(each)] == []
+
+
+def test_what_a_shell_completes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    with pytest.raises(SystemExit) as ended:
+        run(["--show-completion", "bash"])
+    assert ended.value.code == 0 and "_TIDELOG_COMPLETE=complete_bash" in capsys.readouterr().out
+    monkeypatch.setenv("_TIDELOG_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tidelog topics de")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    with pytest.raises(SystemExit) as ended:
+        run([])
+    assert ended.value.code == 0 and capsys.readouterr().out.split() == ["describe", "delete"]
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
@@ -118,6 +152,8 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["up", "--port", "99999"],
         ["up", "--ui-port", "-1"],
         ["chaos", "kill", "one"],
+        ["bench", "--acks", "2"],
+        ["bench", "--records", "0"],
     ],
     ids=" ".join,
 )
@@ -151,6 +187,7 @@ def test_bad_usage_is_one_line_and_status_two(
         ["status"],
         ["chaos", "kill", "1"],
         ["dump", "nothing.log"],
+        ["bench"],
     ],
     ids=" ".join,
 )

@@ -1,0 +1,87 @@
+"""`bench`: how fast a cluster takes records and gives them back."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.session import cluster_errors, with_client
+
+if TYPE_CHECKING:
+    from tidelog.client.client import Client
+    from tidelog.verify.speed import Speed
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("tidelog bench", "tidelog bench --brokers 3 --records 1000000 --size 1000"))(bench)
+
+
+def bench(
+    records: Annotated[int, typer.Option("--records", min=1, help="How many to write and read.")] = 200_000,
+    size: Annotated[int, typer.Option("--size", metavar="BYTES", min=1, max=1_000_000, help="Of each.")] = 100,
+    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0")] = "all",
+    brokers: Annotated[
+        int | None,
+        typer.Option("--brokers", min=1, max=99, help="On a cluster of its own with so many, gone afterwards."),
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Measure a cluster with librdkafka: one record at a time, many at once, and reading them back.
+
+    On a new topic with one partition, which is deleted at the end. `make bench` in a checkout measures far more, beside
+    the limits of the machine.
+    """
+    if acks not in ("all", "1", "0"):
+        raise bad_usage(f"--acks is all, 1 or 0, not {acks!r}")
+    if brokers is None:
+        speed = _measure(bootstrap, records, size, acks)
+    else:
+        from tidelog.testing import Cluster
+
+        def on_its_own() -> "Speed":
+            with Cluster(brokers) as cluster:
+                return _measure(cluster.bootstrap, records, size, acks)
+
+        speed = cluster_errors(on_its_own)
+    if as_json:
+        print_json(asdict(speed))
+        return
+    print_table(
+        ["MEASURE", "VALUE", "UNIT"],
+        [
+            ["one record until acknowledged, median", f"{speed.ack_p50_ms:.2f}", "ms"],
+            ["one record until acknowledged, 99 %", f"{speed.ack_p99_ms:.2f}", "ms"],
+            ["written", f"{speed.produce_records_per_second:,.0f}", "records/s"],
+            ["written", f"{speed.produce_mb_per_second:.1f}", "MB/s"],
+            ["read", f"{speed.consume_records_per_second:,.0f}", "records/s"],
+            ["read", f"{speed.consume_mb_per_second:.1f}", "MB/s"],
+        ],
+    )
+
+
+def _measure(bootstrap: str, records: int, size: int, acks: str) -> "Speed":
+    import random
+
+    from tidelog.client.topics import create_topic, delete_topic
+    from tidelog.core.ids import random_uuid, uuid_to_text
+    from tidelog.verify.speed import measure
+    from tidelog.verify.workload import VerifyError
+
+    topic = f"bench-{uuid_to_text(random_uuid(random.SystemRandom()))}"
+
+    async def create(client: "Client") -> None:
+        await create_topic(client, topic, partitions=1)
+
+    async def delete(client: "Client") -> None:
+        await delete_topic(client, topic)
+
+    with_client(bootstrap, create)
+    try:
+        return measure(bootstrap, topic, records=records, record_bytes=size, acks=acks, on_step=note)
+    except VerifyError as error:
+        raise CommandFailed(str(error)) from error
+    finally:
+        with_client(bootstrap, delete)
