@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -26,18 +26,25 @@ ENOUGH = rounds(
 )
 
 
-@pytest.fixture
-def three() -> Iterator[Cluster]:
-    with Cluster(brokers=3) as cluster:
-        yield cluster
+# The plugin's fixture keeps data and logs of a cluster when its test fails.
+pytestmark = pytest.mark.tidelog(brokers=3)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(120 + 30 * ROUNDS)
-def test_three_brokers_keep_their_word(three: Cluster) -> None:
+def test_three_brokers_keep_their_word(tidelog_cluster: Cluster) -> None:
     """RF 3, min ISR 2, acks=all, idempotent producers, twelve partitions, every kind of fault."""
-    arguments = ["--data", str(three.directory), "--faults", ",".join(KINDS), "--rounds", str(ROUNDS), *HOLD, *ENOUGH]
-    out = Commands(three.bootstrap).run("verify", "--seconds", str(60 * ROUNDS), *arguments, "--json")
+    arguments = [
+        "--data",
+        str(tidelog_cluster.directory),
+        "--faults",
+        ",".join(KINDS),
+        "--rounds",
+        str(ROUNDS),
+        *HOLD,
+        *ENOUGH,
+    ]
+    out = Commands(tidelog_cluster.bootstrap).run("verify", "--seconds", str(60 * ROUNDS), *arguments, "--json")
     judged = json.loads(out)
     assert (judged["verdict"], judged["replication_factor"], judged["min_isr"]) == ("ok", 3, 2)
     if full_length():
@@ -101,8 +108,10 @@ async def kill_the_only_one_who_knows(cluster: Cluster, acks: str) -> Result:
 
 
 @pytest.mark.parametrize(("acks", "lost"), [("1", True), ("all", False)])
-def test_what_only_a_killed_leader_had_is_lost_with_acks_1_alone(three: Cluster, acks: str, lost: bool) -> None:
-    result = asyncio.run(kill_the_only_one_who_knows(three, acks))
+def test_what_only_a_killed_leader_had_is_lost_with_acks_1_alone(
+    tidelog_cluster: Cluster, acks: str, lost: bool
+) -> None:
+    result = asyncio.run(kill_the_only_one_who_knows(tidelog_cluster, acks))
     found = {finding.check.name: finding.count for finding in result.judgement.findings if finding.count}
     assert len(result.history.faults) == 1
     # What was acknowledged by the leader alone is gone and its offsets have other values: but nobody had read it.
