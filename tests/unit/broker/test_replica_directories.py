@@ -211,6 +211,36 @@ def test_an_empty_disk_in_the_place_of_the_old_one_is_filled_and_joins() -> None
     on_virtual_cluster(story, controllers=CONTROLLERS)
 
 
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_a_log_moved_to_another_directory_while_its_broker_was_down_is_found_there(node_id: int, orderly: bool) -> None:
+    """What an administrator does by hand. The controller hears of the new place; nothing is lost or fetched again."""
+
+    async def story(cluster: SimCluster) -> None:
+        await create(cluster, [1, 2, 3], TOPICS[0], min_insync_replicas="2")
+        await write(cluster, b"before", TOPICS[0])
+        await all_told(cluster, TOPICS[0])
+        source = lies_in(cluster, node_id, TOPICS[0])
+        target = "/more" if source == "/data" else "/data"
+        if orderly:
+            await cluster.stop(node_id)
+        else:
+            cluster.kill(node_id)
+        disk = cluster.machine(node_id).disk
+        disk.rename(f"{source}/{TOPICS[0]}", f"{target}/{TOPICS[0]}")
+        await until_led_by(cluster, 2 if node_id == 1 else 1, TOPICS[0])
+        await write(cluster, b"meanwhile", TOPICS[0])
+        await cluster.start(node_id)
+        await until_isr(cluster, {1, 2, 3}, TOPICS[0])
+        assert lies_in(cluster, node_id, TOPICS[0]) == target
+        await all_told(cluster, TOPICS[0])
+        await write(cluster, b"after", TOPICS[0])
+        await cluster.until(lambda: len(values(cluster, node_id, TOPICS[0])) == 3)
+        assert values(cluster, node_id, TOPICS[0]) == [b"before", b"meanwhile", b"after"]
+
+    on_virtual_cluster(story, controllers=CONTROLLERS, properties=PROPERTIES)
+
+
 def test_losing_the_metadata_directory_stops_the_node_and_its_partitions_move() -> None:
     async def story(cluster: SimCluster) -> None:
         await create(cluster, [1, 2, 3], TOPICS[0])
