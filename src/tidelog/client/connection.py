@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
+from tidelog import __version__
 from tidelog.client.addresses import Address
 from tidelog.client.errors import (
     AuthenticationFailed,
@@ -239,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(frame)
 
     async def _learn_versions(self) -> None:
-        request = ApiVersionsRequest(client_software_name="tidelog", client_software_version="0.1.0")
+        request = ApiVersionsRequest(client_software_name="tidelog", client_software_version=__version__)
         answer = await self.request(request, ApiVersionsResponse, version=_API_VERSIONS_TRIED_FIRST)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             # Such an answer is encoded as v0 and lists what the broker speaks (KIP-511).
