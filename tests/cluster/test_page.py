@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -82,6 +84,19 @@ class Shown:
         return any(words in entry["text"] for entry in self.timeline.values())
 
 
+def pages_of(data: Path) -> list[int]:
+    """Processes that serve the page of a cluster."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended since it was listed
+        if b"tidelog.web" in command and str(data).encode() in command:
+            found.append(int(entry.name))
+    return found
+
+
 @pytest.mark.rule("C3")
 def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) -> None:
     data, port = tmp_path / "data", consecutive_ports(4)
@@ -122,3 +137,9 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
         shown.until(lambda s: s.nodes[other]["delay_ms"] == 5)
         assert browser.press(command="heal")[0] == 200
         shown.until(lambda s: s.nodes[other]["delay_ms"] == 0)
+
+        # A page that died is there again for who comes next.
+        (process,) = pages_of(data)
+        os.kill(process, signal.SIGKILL)
+        assert browser.get("/api/about")[0] == 200
+        assert pages_of(data) != [process]

@@ -3,8 +3,12 @@
 TIDELOG_SCREENSHOTS=docs/images keeps pictures of it.
 """
 
+import itertools
 import os
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +23,12 @@ PHONE = ViewportSize(width=390, height=844)
 PICTURES = os.environ.get("TIDELOG_SCREENSHOTS")
 # Two lines of the list, and what lies just beyond them.
 MOST_DRAWN = 120
+# For a picture: a few seconds of load.
+PICTURE_MS = 4000 if PICTURES is not None else 0
+WIDTHS = "(tracks) => tracks.map((track) => [...track.children].map((bar) => [bar.style.left, bar.style.width]))"
+
+
+expect.set_options(timeout=15_000)
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +47,43 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+class Load:
+    """Records to all partitions of a topic, some every now and then, for as long as the block lasts."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        command = [sys.executable, "-m", "tidelog", "produce", topic, "--key-separator", ":", "--bootstrap", bootstrap]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._process.communicate(timeout=60)
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        for number in itertools.count():
+            self._process.stdin.write("".join(f"{number}-{key}:{key}\n" for key in range(15)))
+            self._process.stdin.flush()
+            if self._over.wait(0.05):
+                return
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Commands, str]]:
-    """Commands for a cluster of three brokers with fifty partitions, and its page's address."""
+    """Commands for a cluster of three brokers with fifty partitions under load, and its page's address."""
     port = consecutive_ports(4)
     tidelog = Commands(f"127.0.0.1:{port}")
     with foreground_up(tmp_path_factory.mktemp("page") / "data", "--port", str(port), ui_port=port + 3) as (_, ready):
         tidelog.run_process("topics", "create", "orders", "--partitions", "30", "--config", "min.insync.replicas=2")
         tidelog.run_process("topics", "create", "payments", "--partitions", "20")
-        tidelog.run_process("produce", "orders", stdin="".join(f"{number}\n" for number in range(3000)))
-        tidelog.run_process("consume", "orders", "--group", "billing", "--from-beginning", "--max", "1200")
-        yield tidelog, ready["ui"]
+        with Load(ready["bootstrap"], "orders"), Load(ready["bootstrap"], "payments"):
+            tidelog.run_process("consume", "orders", "--group", "billing", "--from-beginning", "--max", "1200")
+            yield tidelog, ready["ui"]
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +131,11 @@ def row(page: Page, name: str) -> tuple[str, str]:
 
 
 def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]) -> None:
-    tidelog, url = cluster
-    show(page, url)
+    show(page, cluster[1])
     cell = page.locator(".cell", has=page.get_by_text("orders-0", exact=True))
     expect(cell).to_contain_text("ISR 3/3 min 2")
     expect(cell.locator(".track .committed")).to_have_count(3)
+    expect(cell.locator(".rate")).to_contain_text("/s")
     picture(page, "3x50-light")
     leader, epoch = row(page, "orders-0")
 
@@ -114,11 +150,11 @@ def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]
     expect(cell.locator(".line.stale .chip.out")).to_have_text(leader)
     expect(page.locator("#entries")).to_contain_text(f"node {leader} is killed")
     expect(page.locator("#entries .of-election").first).to_be_visible()
-    tidelog.run_process("produce", "orders", stdin="".join(f"{number}\n" for number in range(900)))
     expect(cell.locator(".line.stale .figure")).to_contain_text("−")
     entry = page.locator("#entries li", has_text=f"node {leader} is killed")
     entry.locator("summary").click()
     expect(entry.locator(".why")).to_contain_text("fences it at once")
+    page.wait_for_timeout(PICTURE_MS)
     picture(page, "killed-light")
     entry.locator(".rule").first.click()
     expect(page.locator("#rule")).to_contain_text("Rule C2")
@@ -161,7 +197,8 @@ def test_keys_and_names(page: Page, cluster: tuple[Commands, str]) -> None:
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("button, input, select, canvas, [role]:not([role=status])")]
              .filter((each) => !(each.getAttribute("aria-label") || each.getAttribute("aria-hidden")
-               || each.textContent.trim() || each.labels?.length || each.getAttribute("aria-live"))).map((each) => each.outerHTML)"""
+               || each.textContent.trim() || each.labels?.length || each.getAttribute("aria-live")))
+             .map((each) => each.outerHTML)"""
     )
     assert nameless == []
     page.locator("#topics summary", has_text="orders").click()
@@ -181,13 +218,13 @@ def test_a_trace_forth_and_back(page: Page, cluster: tuple[Commands, str], trace
         page.get_by_label("On to the next event").click()
         expect(where).not_to_have_text(before)
     there, words = where.inner_text(), page.locator("#play-words").inner_text()
-    bars = page.locator("#rows").inner_html()
+    bars = page.locator("#rows .track").evaluate_all(WIDTHS)
     page.keyboard.press("ArrowRight")
     expect(where).not_to_have_text(there)
     page.keyboard.press("ArrowLeft")
     expect(where).to_have_text(there)
     expect(page.locator("#play-words")).to_have_text(words)
-    assert page.locator("#rows").inner_html() == bars
+    assert page.locator("#rows .track").evaluate_all(WIDTHS) == bars
     page.keyboard.press("Home")
     expect(where).to_contain_text("line 0 of")
     expect(page.locator(".cell")).to_have_count(0)

@@ -30,10 +30,17 @@ class Witness:
                         partition=index,
                         leader=partition.leader,
                         epoch=partition.leader_epoch,
+                        replicas=partition.replicas,
                         isr=partition.isr,
                         elr=partition.elr,
                     )
                 elif partition.isr != isr:
                     self._trace.record(
-                        METADATA, "isr", topic=name, partition=index, isr=partition.isr, elr=partition.elr
+                        METADATA,
+                        "isr",
+                        topic=name,
+                        partition=index,
+                        replicas=partition.replicas,
+                        isr=partition.isr,
+                        elr=partition.elr,
                     )

@@ -101,7 +101,10 @@ class Folding:
 
     def _metadata(self, told: Mapping[str, Any]) -> None:
         known = self._partition(told)
-        changed = replace(known, isr=tuple(told["isr"]), elr=tuple(told["elr"]))
+        replicas = tuple(told["replicas"])
+        # Who has left the assignment has no replica any more.
+        held = {node: replica for node, replica in known.held.items() if node in replicas}
+        changed = replace(known, replicas=replicas, isr=tuple(told["isr"]), elr=tuple(told["elr"]), held=held)
         if "leader" in told:
             changed = replace(
                 changed, leader=told["leader"], leader_epoch=told["epoch"], recovering=told["event"] == "unclean"

@@ -24,12 +24,12 @@ def decided(t: float, event: str, **fields: Any) -> dict[str, Any]:
 
 LINES = [
     SEED,
-    decided(0.1, "leader", leader=1, epoch=0, isr=[1, 2, 3], elr=[]),
+    decided(0.1, "leader", leader=1, epoch=0, replicas=[1, 2, 3], isr=[1, 2, 3], elr=[]),
     *(moved(0.2, node, "leader" if node == 1 else "follower", 0, 0, 0) for node in (1, 2, 3)),
     *(moved(0.3 + end / 100, 1, "leader", 0, end - 1, end) for end in range(1, 20)),
     {"t": 1.0, "steps": 1, "source": "fault", "event": "power_cut", "number": 4, "lasts_s": 3.5, "node": 1},
     {"t": 1.0, "steps": 1, "source": "fault", "event": "exit", "node": 1, "end": "power cut", "error": None},
-    decided(1.1, "leader", leader=2, epoch=1, isr=[2, 3], elr=[]),
+    decided(1.1, "leader", leader=2, epoch=1, replicas=[1, 2, 3], isr=[2, 3], elr=[]),
     moved(1.2, 2, "leader", 1, 19, 19),
     {"t": 4.5, "steps": 1, "source": "fault", "event": "end", "number": 4},
     {

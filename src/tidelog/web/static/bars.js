@@ -8,7 +8,7 @@ import { membership } from "./state.js";
 const MEMBERS = { leader: "leads", isr: "in the ISR", elr: "in the ELR", out: "neither in the ISR nor in the ELR" };
 
 export function axisFor(partition, perSecond) {
-  const held = [...partition.held.values()];
+  const held = partition.replicas.map((node) => partition.held.get(node)).filter(Boolean);
   if (held.length === 0) return axisOf([0], [0]);
   return axisOf(held.map((each) => each.start), held.flatMap((each) => [each.hw, each.leo]), perSecond);
 }

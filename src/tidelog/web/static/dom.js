@@ -24,6 +24,11 @@ export function attribute(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
-export function chip(node, kind, label) {
-  return h("b", { class: `chip ${kind}`, title: label, text: String(node) });
+// A colour of the style sheet, for a canvas.
+export function colour(name) {
+  const probe = document.body;
+  probe.style.setProperty("outline-color", `var(${name})`);
+  const found = getComputedStyle(probe).outlineColor;
+  probe.style.removeProperty("outline-color");
+  return found;
 }

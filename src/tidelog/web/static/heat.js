@@ -1,6 +1,6 @@
 // All partitions at a glance: a cell each, dark where something is wrong, and its sign where there is room.
 
-import { $ } from "./dom.js";
+import { $, colour } from "./dom.js";
 import { statusOf } from "./state.js";
 
 const LINES = 4;
@@ -12,6 +12,7 @@ export class Heat {
     this.state = state;
     this.rows = rows;
     this.canvas = $("heat");
+    new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement);
     this.canvas.addEventListener("click", (event) => {
       const key = this.keyAt(event);
       if (key) onSelect(key, true);
@@ -62,10 +63,9 @@ export class Heat {
   }
 
   colours() {
-    const style = getComputedStyle(document.documentElement);
-    const of = (name) => style.getPropertyValue(name).trim();
     return {
-      fine: of("--committed-soft"), under: of("--warning"), stalled: of("--stall"), undermin: of("--danger"), offline: of("--danger"), ink: of("--ink"),
+      fine: colour("--committed-soft"), under: colour("--warning"), stalled: colour("--stall"),
+      undermin: colour("--danger"), offline: colour("--danger"), ink: colour("--ink"),
     };
   }
 

@@ -14,6 +14,7 @@ import { nextTheme, startTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 
 const TICK_MS = 500;
+const DRAW_MS = 80;
 
 const state = new State();
 const rows = new Rows(state, (key, focus) => { detail.show(key, focus); later(); });
@@ -30,6 +31,7 @@ let live = false;
 // Between the browser's clock and that of the machine it looks at.
 let ahead = 0;
 let drawing = false;
+let drawnAt = 0;
 let nodesChanged = false;
 
 function token() {
@@ -81,14 +83,16 @@ function connection(kind, words) {
 
 // --- drawing ---
 
+// Soon, and not more often than one can see.
 function later() {
   if (drawing) return;
   drawing = true;
-  requestAnimationFrame(draw);
+  setTimeout(() => requestAnimationFrame(draw), Math.max(0, drawnAt + DRAW_MS - performance.now()));
 }
 
 function draw() {
   drawing = false;
+  drawnAt = performance.now();
   rows.draw();
   if (nodesChanged) rows.drawAll();
   nodesChanged = false;

@@ -1,6 +1,6 @@
 // Plays a trace of a simulation: the server has its states, here is where in it we are.
 
-import { $, h, text } from "./dom.js";
+import { $, colour, h, text } from "./dom.js";
 import { count } from "./format.js";
 
 const FRAME_MS = 100;
@@ -155,12 +155,11 @@ export class Player {
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(canvas.clientWidth * ratio);
     canvas.height = Math.round(canvas.clientHeight * ratio);
-    const style = getComputedStyle(document.documentElement);
-    const colour = { fault: "--danger", metadata: "--leader", node: "--muted", run: "--muted" };
+    const colours = { fault: colour("--danger"), metadata: colour("--leader"), node: colour("--muted") };
     const tall = { fault: 1, metadata: 0.7, node: 0.35, run: 0.35 };
     const draw = canvas.getContext("2d");
     for (const [step, , source] of this.trace.notable) {
-      draw.fillStyle = style.getPropertyValue(colour[source] ?? "--muted").trim();
+      draw.fillStyle = colours[source] ?? colours.node;
       const high = canvas.height * (tall[source] ?? 0.3);
       draw.fillRect((step / this.trace.steps) * (canvas.width - ratio), canvas.height - high, ratio, high);
     }
