@@ -4,6 +4,8 @@ import http.client
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.cluster.commands import Commands, foreground_up
 from tests.cluster.ports import consecutive_ports
+from tests.unit.web.test_trace import LINES
 
 PATIENCE_S = 30
 
@@ -143,3 +146,22 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
         os.kill(process, signal.SIGKILL)
         assert browser.get("/api/about")[0] == 200
         assert pages_of(data) != [process]
+
+
+def test_a_trace_is_played_without_a_cluster(tmp_path: Path) -> None:
+    trace, port = tmp_path / "trace.jsonl", consecutive_ports(1)
+    trace.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    command = [sys.executable, "-m", "tidelog", "page", str(trace), "--ui-port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = dict(field.split("=", 1) for field in process.stdout.readline().split()[1:])
+            browser = Browser(ready["ui"])
+            assert json.loads(browser.get("/api/about")[1]) == {"cluster": None, "trace": 0}
+            assert json.loads(browser.get("/api/trace/0")[1])["steps"] == len(LINES)
+            frame = json.loads(browser.get("/api/trace/0/frame?step=2")[1])
+            assert frame["step"] == 2 and frame["partitions"][0][:4] == ["orders", 0, 1, 0]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()

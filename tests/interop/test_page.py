@@ -23,8 +23,7 @@ PHONE = ViewportSize(width=390, height=844)
 PICTURES = os.environ.get("TIDELOG_SCREENSHOTS")
 # Two lines of the list, and what lies just beyond them.
 MOST_DRAWN = 120
-# For a picture: a few seconds of load.
-PICTURE_MS = 4000 if PICTURES is not None else 0
+PICTURE_MS = 4000
 WIDTHS = "(tracks) => tracks.map((track) => [...track.children].map((bar) => [bar.style.left, bar.style.width]))"
 
 
@@ -113,6 +112,8 @@ def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
 
 def picture(page: Page, name: str) -> None:
     if PICTURES is not None:
+        # A few seconds of load.
+        page.wait_for_timeout(PICTURE_MS)
         page.screenshot(path=Path(PICTURES) / f"page-{name}.png")
 
 
@@ -154,7 +155,6 @@ def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]
     entry = page.locator("#entries li", has_text=f"node {leader} is killed")
     entry.locator("summary").click()
     expect(entry.locator(".why")).to_contain_text("fences it at once")
-    page.wait_for_timeout(PICTURE_MS)
     picture(page, "killed-light")
     entry.locator(".rule").first.click()
     expect(page.locator("#rule")).to_contain_text("Rule C2")
@@ -232,7 +232,7 @@ def test_a_trace_forth_and_back(page: Page, cluster: tuple[Commands, str], trace
     page.locator("#play-toggle").click()
     expect(page.locator("#entries .of-fault").first).to_be_visible(timeout=20_000)
     page.locator("#play-toggle").click()
-    page.locator("#play-slider").fill(str(int(0.6 * int(page.locator("#play-slider").get_attribute("max") or "0"))))
+    page.locator("#play-slider").fill(str(int(0.93 * int(page.locator("#play-slider").get_attribute("max") or "0"))))
     expect(page.locator(".cell").first).to_be_visible()
     picture(page, "trace-light")
     page.emulate_media(color_scheme="dark")

@@ -1,7 +1,10 @@
 """A page put together and served until it is told to stop."""
 
+import asyncio
+import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -28,7 +31,7 @@ def live_page(directory: ClusterDir, layout: ClusterLayout, now_ms: Callable[[],
 async def serve(
     sockets: Sequence[socket.socket], *, token: str, live: Live | None = None, given: Playback | None = None
 ) -> None:
-    """On sockets that listen already; all on one port."""
+    """On sockets that listen already, all on one port, until SIGINT or SIGTERM."""
     guard = Guard(sockets[0].getsockname()[1], token)
     config = uvicorn.Config(
         Page(live, given).application(guard),
@@ -40,4 +43,19 @@ async def serve(
         limit_concurrency=128,
         timeout_graceful_shutdown=1,
     )
-    await uvicorn.Server(config).serve(list(sockets))
+    server = _Server(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.end)
+    await server.serve(list(sockets))
+
+
+class _Server(uvicorn.Server):
+    """Ends in order by a signal, and then the process has done what it was asked: uvicorn would raise it again."""
+
+    def end(self) -> None:
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,5 +1,6 @@
 """Lines of the timeline from events. What strikes many partitions for one reason is one line that counts them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -10,6 +11,7 @@ from tidelog.web.explain import Reason, reason_of
 # Events of one kind and reason that come within this time belong together.
 TOGETHER_MS: Final = 1_000
 MOST_NAMED: Final = 24
+_OFFSET: Final = re.compile(r"offset \d+")
 
 
 class Timeline:
@@ -30,7 +32,8 @@ class Timeline:
         if reason is None:
             return
         name = f"{told['topic']}-{told['partition']}" if "partition" in told else None
-        cause = str(told.get("reason", "")) if name is not None else text
+        # Where each of them stood is no other cause.
+        cause = _OFFSET.sub("offset", str(told.get("reason", ""))) if name is not None else text
         self.say(text, reason, time_ms, node=node, partition=name, cause=(str(told["event"]), cause))
 
     def say(

@@ -154,6 +154,7 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["chaos", "kill", "one"],
         ["bench", "--acks", "2"],
         ["bench", "--records", "0"],
+        ["page", "/dev/null"],
     ],
     ids=" ".join,
 )
@@ -188,6 +189,7 @@ def test_bad_usage_is_one_line_and_status_two(
         ["chaos", "kill", "1"],
         ["dump", "nothing.log"],
         ["bench"],
+        ["page", "nothing.jsonl"],
     ],
     ids=" ".join,
 )

@@ -134,11 +134,15 @@ def test_a_stall_below_the_least_isr_is_another_reason(cluster: Cluster) -> None
 
 
 def test_many_of_one_cause_are_one_line(cluster: Cluster) -> None:
-    event = {"event": "leader_elected", "leader": 2, "reason": "broker 1 fenced", "topic": "orders", "time": 2_000}
-    cluster.line(3, events=[{**event, "partition": number, "text": f"orders-{number}: …"} for number in range(100)])
-    (line,) = cluster.board.timeline
-    assert line.count == 100 and line.partitions[0] == "orders-0" and len(line.partitions) < 100
-    assert line.rules == ("C3",)
+    elected = {"event": "leader_elected", "leader": 2, "reason": "broker 1 fenced"}
+    joined = {"event": "isr_changed", "old_isr": [2], "new_isr": [1, 2]}
+    for number in range(100):
+        where = {"topic": "orders", "partition": number, "time": 2_000, "text": f"orders-{number}: …"}
+        joined["reason"] = f"broker 1 has caught up at offset {number}"
+        cluster.line(3, events=[{**elected, **where}, {**joined, **where}])
+    election, expansion = cluster.board.timeline
+    assert (election.count, election.rules) == (100, ("C3",)) and (expansion.count, expansion.rules) == (100, ("I3",))
+    assert election.partitions[0] == "orders-0" and len(election.partitions) < 100
 
 
 def test_every_node_tells_who_leads_the_quorum_and_it_is_said_once(cluster: Cluster) -> None:

@@ -96,7 +96,7 @@ export class Nodes {
     const [broker, lead, vote, metadata] = card.rows;
     text(broker, `${node.standing}${node.broker_epoch >= 0 ? `, epoch ${node.broker_epoch}` : ""}`);
     const apart = share.replicas - share.inIsr;
-    text(lead, `${count(share.leads)} of ${count(share.replicas)}${apart > 0 ? `, ${count(apart)} out of ISR` : ""}`);
+    text(lead, `${count(share.leads)} of ${count(share.replicas)}${apart > 0 ? ` · ${count(apart)} out` : ""}`);
     const role = node.quorum_role || (node.roles.includes("controller") ? "silent" : "observer");
     text(vote, node.quorum_epoch < 0 ? "–" : `${node.votes || !live ? role : "observer"}, epoch ${node.quorum_epoch}`);
     const behind = quorum.end >= 0 && node.metadata_end >= 0 ? quorum.end - node.metadata_end : null;

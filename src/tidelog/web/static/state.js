@@ -46,7 +46,10 @@ function raiseLeader(leading, replicas) {
   for (const replica of replicas) {
     if (replica.epoch !== leading.epoch) continue;
     leading.leo = Math.max(leading.leo, replica.leo);
+    // Without an open transaction the LSO is where HW is.
+    const stable = leading.lso === leading.hw;
     leading.hw = Math.max(leading.hw, replica.hw);
+    if (stable) leading.lso = leading.hw;
   }
 }
 
