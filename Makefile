@@ -36,7 +36,7 @@ check: $(STAMP) ## format, lint, types, import contracts, numbered rules
 	$(BIN)/lint-imports --config .importlinter --no-logo --no-cache
 	$(BIN)/python tools/rules.py
 
-interop: $(STAMP) ## what needs more: Kafka's own tools, kcat
+interop: $(STAMP) ## what needs more: Kafka's own tools, kcat, a browser
 	$(BIN)/pytest tests/interop -m interop
 
 soak: $(STAMP) ## the long runs, at full length

@@ -1,4 +1,4 @@
-"""What `pip install` brings: the stories are files of `tests/scenarios` that the package only links to."""
+"""What `pip install` brings: the page, and the stories, files of `tests/scenarios` that the package only links to."""
 
 import os
 import subprocess
@@ -27,6 +27,9 @@ def test_a_wheel_has_the_stories_and_can_tell_them(tmp_path: Path) -> None:
     assert told == {
         f"{path.parent.name}/{path.name}": path.read_text() for path in (ROOT / "tests" / "scenarios").glob("*/*.txt")
     }
+
+    page = {path.name for path in (tmp_path / "installed" / "tidelog" / "web" / "static").iterdir()}
+    assert page == {path.name for path in (ROOT / "src" / "tidelog" / "web" / "static").iterdir()}
 
     command = [sys.executable, "-m", "tidelog", "scenario", "run", "kip_101"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}

@@ -149,6 +149,8 @@ STALLED_BELOW_MIN_ISR: Final = Reason(
 )
 MOVES_AGAIN: Final = Reason("stall", "Everyone in the ISR has it: it is committed.", ("W1",))
 
+DROPPED: Final = Reason("node", "They came faster than they were read here: a broker waits for nobody who watches.")
+
 # Of a node's process, as its supervisor tells it.
 NODE_STATES: Final[Mapping[str, Reason]] = {
     "starting": Reason("node", "A new process never goes on leading in the epoch of the one before it.", ("E6", "C2")),

@@ -40,7 +40,9 @@ class Guard:
     """The checks, without a server: `refuses` has the reason or None."""
 
     def __init__(self, port: int, token: str) -> None:
-        self._hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+        names = ("127.0.0.1", "localhost", "[::1]")
+        # A browser leaves out the port that http has by itself.
+        self._hosts = frozenset({f"{name}:{port}" for name in names} | (set(names) if port == 80 else set()))
         self._token = token.encode()
 
     def refuses(self, method: str, headers: Mapping[str, str]) -> Refusal | None:

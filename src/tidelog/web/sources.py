@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,12 +55,15 @@ class Sources:
 
     async def run(self) -> None:
         """Until it is cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._again(self._follow_supervisor))
-            for node in self._layout.nodes:
-                tasks.create_task(self._again(lambda node=node.id: self._follow_node(node)))  # type: ignore[misc]
-            tasks.create_task(self._follow_groups())
-            tasks.create_task(self._tick())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._again(self._follow_supervisor))
+                for node in self._layout.nodes:
+                    tasks.create_task(self._again(partial(self._follow_node, node.id)))
+                tasks.create_task(self._follow_groups())
+                tasks.create_task(self._tick())
+        finally:
+            self._watching.nobody_looks()
 
     async def command(self, request: dict[str, Any]) -> None:
         """Has the supervisor do something; ClusterError with its reason if it does not."""

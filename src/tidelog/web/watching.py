@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.web.board import Board, NodeRow, Partition, Replica
-from tidelog.web.explain import HEALED, ISOLATED, NODE_STATES, SLOWED
+from tidelog.web.explain import DROPPED, HEALED, ISOLATED, NODE_STATES, SLOWED
 from tidelog.web.stalls import Stalls, moves_again
 from tidelog.web.timeline import Timeline
 
@@ -43,6 +43,8 @@ class Watching:
             self._replica(node, row, now_ms)
         for topic, number in told.get("gone", ()):
             self._drop_replica(node, (topic, number))
+        if "dropped" in told:
+            self._timeline.say(f"node {node} had {told['dropped']} more events to tell", DROPPED, now_ms, node=node)
         for event in told.get("events", ()):
             self._timeline.event(event, node, event["time"], event["text"])
 
@@ -176,6 +178,14 @@ class Watching:
             self._timeline.say(late, SLOWED if after.delay_ms else HEALED, now_ms, node=node)
 
     # --- as time goes by ---
+
+    def nobody_looks(self) -> None:
+        """From here on nobody tells: what is so when somebody looks again is told anew, and is no news."""
+        for partition in list(self.board.partitions):
+            self.board.remove_partition(partition.key)
+        for node in list(self.board.nodes):
+            self.board.put_node(NodeRow(id=node.id))
+        self._stalls = Stalls()
 
     def tick(self, now_ms: int) -> None:
         self._at(now_ms)

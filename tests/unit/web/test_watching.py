@@ -152,6 +152,11 @@ def test_every_node_tells_who_leads_the_quorum_and_it_is_said_once(cluster: Clus
     assert cluster.told == ["node 2 leads"]
 
 
+def test_events_that_a_node_could_not_tell_are_counted(cluster: Cluster) -> None:
+    cluster.line(2, dropped=7)
+    assert cluster.told == ["node 2 had 7 more events to tell"]
+
+
 def test_states_of_nodes_are_news_only_when_they_change(cluster: Cluster) -> None:
     cluster.status("running", "running", "running")
     assert cluster.told == []
@@ -161,6 +166,17 @@ def test_states_of_nodes_are_news_only_when_they_change(cluster: Cluster) -> Non
     assert cluster.told[2:] == ["node 1 hears nothing of 2, 3 and is not heard by 2, 3", "node 3 goes on"]
     cluster.status("running", "killed", "running", links={"delay_ms": 200})
     assert cluster.told[4:] == ["node 1 hears the others and is heard", "node 1 is 200 ms late"]
+
+
+def test_what_happened_while_nobody_looked_is_no_news(cluster: Cluster) -> None:
+    cluster.status("running", "running", "running")
+    cluster.watching.nobody_looks()
+    cluster.now_ms += 60_000
+    # A topic was deleted and a node killed meanwhile.
+    cluster.status("running", "killed", "running")
+    cluster.line(1, first=True, quorum=["follower", 3, 2, 100, 99, True])
+    assert len(cluster.board.partitions) == 0 and cluster.told == []
+    assert cluster.board.node(2).state == "killed" and not cluster.board.node(2).heard
 
 
 def test_brokers_and_quorum_as_told(cluster: Cluster) -> None:
