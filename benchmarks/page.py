@@ -114,6 +114,20 @@ def record(value: bytes) -> Record:
     return Record(timestamp=CLOCK.now_ms(), key=None, value=value)
 
 
+async def every_replica(page: Page, partitions: int) -> None:
+    """Until every node has told of its replica of every partition: brokers make logs behind the acknowledgement."""
+    whole: set[int] = set()
+    done = asyncio.Event()
+
+    def heard(message: dict[str, Any]) -> None:
+        whole.update(row[1] for row in message.get("partitions", ()) if row[0] == TOPIC and len(row[12]) == NODES)
+        if len(whole) == partitions:
+            done.set()
+
+    async with page.stream(heard):
+        await done.wait()
+
+
 async def event_latency(page: Page, rounds: int) -> list[float]:
     """In ms, of what nodes tell while each is killed and started in turn."""
     found: list[float] = []
@@ -195,6 +209,7 @@ async def measure(url: str, data: Path, bootstrap: str, options: argparse.Namesp
     page = Page(url)
     async with Client(bootstrap) as client:
         await create_topic(client, TOPIC, partitions=options.partitions, replication_factor=NODES)
+    await every_replica(page, options.partitions)
     pids = [node["pid"] for node in call(ClusterDir(data), "status")["nodes"]]
     print(f"{NODES} brokers x {options.partitions} partitions, {options.records} records/s, acks=all")
     async with load(bootstrap, options.partitions, options.records):

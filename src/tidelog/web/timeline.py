@@ -31,6 +31,8 @@ class Timeline:
         reason = reason_of(told)
         if reason is None:
             return
+        # Elsewhere than in its own log a node has a number.
+        text = text.replace("this node", f"node {node}", 1)
         name = f"{told['topic']}-{told['partition']}" if "partition" in told else None
         # Where each of them stood is no other cause.
         cause = _OFFSET.sub("offset", str(told.get("reason", ""))) if name is not None else text

@@ -15,6 +15,8 @@ def in_words(line: Mapping[str, Any]) -> str:
     template = _templates().get(line["event"]) if line["source"] == "node" else None
     if template is not None:
         return where + template.format_map({name: shown(value) for name, value in line.items()})
+    if (line["source"], line["event"]) == ("fault", "end"):
+        return f"fault {line['number']} is over"
     who = f"node {line['node']} " if "node" in line else ""
     fields = [f"{_words(name)} {shown(value)}" for name, value in line.items() if name not in _SAID_ELSEWHERE]
     if line.get("lasts_s"):

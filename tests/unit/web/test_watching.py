@@ -152,6 +152,12 @@ def test_every_node_tells_who_leads_the_quorum_and_it_is_said_once(cluster: Clus
     assert cluster.told == ["node 2 leads"]
 
 
+def test_a_node_that_speaks_of_itself_is_named(cluster: Cluster) -> None:
+    text = "this node is the active controller of epoch 3"
+    cluster.line(2, events=[{"event": "controller_activated", "epoch": 3, "time": 2_000, "text": text}])
+    assert cluster.told == ["node 2 is the active controller of epoch 3"]
+
+
 def test_events_that_a_node_could_not_tell_are_counted(cluster: Cluster) -> None:
     cluster.line(2, dropped=7)
     assert cluster.told == ["node 2 had 7 more events to tell"]
