@@ -104,7 +104,7 @@ def pages_of(data: Path) -> list[int]:
 def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) -> None:
     data, port = tmp_path / "data", consecutive_ports(4)
     tidelog = Commands(f"127.0.0.1:{port}")
-    with foreground_up(data, "--port", str(port), ui_port=port + 3) as (_, ready):
+    with foreground_up(data, "--port", str(port), ui_port=port + 3) as (process, ready):
         assert ready["ui"].startswith(f"http://127.0.0.1:{port + 3}/#token=")
         # Nobody has looked yet: there is no process to serve it.
         assert not (data / "page.log").exists()
@@ -142,10 +142,17 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
         shown.until(lambda s: s.nodes[other]["delay_ms"] == 0)
 
         # A page that died is there again for who comes next.
-        (process,) = pages_of(data)
-        os.kill(process, signal.SIGKILL)
+        (served,) = pages_of(data)
+        os.kill(served, signal.SIGKILL)
         assert browser.get("/api/about")[0] == 200
-        assert pages_of(data) != [process]
+        assert pages_of(data) != [served]
+
+        # With a page open it ends as without one.
+        shown = Shown(browser.stream())
+        shown.until(lambda s: len(s.nodes) == 3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0 and pages_of(data) == []
+        assert process.stderr is not None and "Traceback" not in process.stderr.read()
 
 
 def test_a_trace_is_played_without_a_cluster(tmp_path: Path) -> None:

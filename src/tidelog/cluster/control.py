@@ -40,8 +40,9 @@ class ControlServer:
         self._server = await asyncio.start_unix_server(self._accept, sock=sock, limit=MAX_LINE_BYTES)
 
     def cluster_stopped(self) -> None:
-        """The nodes are down: whoever asked for it may hear so."""
+        """The nodes are down: whoever asked for it may hear so, and whoever watches has seen the end."""
         self._stopped.set()
+        self._supervisor.tell_watchers()
 
     async def close(self) -> None:
         if self._server is not None:
@@ -67,6 +68,7 @@ class ControlServer:
                 await writer.drain()
                 if answer.get("watching"):
                     await self._watch(reader, writer)
+                    return
         except (ConnectionError, ValueError):
             return  # it hung up, or sent a line longer than any of ours
         finally:
@@ -122,7 +124,7 @@ class ControlServer:
         gone.add_done_callback(lambda _: news.set())
         self._supervisor.watchers.add(news)
         try:
-            while not gone.done():
+            while not gone.done() and not self._stopped.is_set():
                 news.clear()
                 writer.write(json.dumps(self._status()).encode() + b"\n")
                 await writer.drain()

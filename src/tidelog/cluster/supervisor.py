@@ -150,20 +150,20 @@ class Supervisor:
         """Silently cuts a node off from the others, both ways; with `from_nodes`, it only does not hear these."""
         node = self.node(node_id)
         self._links.isolate(node_id, from_nodes)
-        self._tell_watchers()
+        self.tell_watchers()
         await node.tell_links()
 
     async def slow(self, node_id: int, delay_ms: int) -> None:
         """What a node says to the others arrives so much later; 0 ends it."""
         node = self.node(node_id)
         self._links.slow(node_id, delay_ms)
-        self._tell_watchers()
+        self.tell_watchers()
         await node.tell_links()
 
     async def heal(self) -> None:
         """Ends every `isolate` and `slow`."""
         self._links.heal()
-        self._tell_watchers()
+        self.tell_watchers()
         await asyncio.gather(*(node.tell_links() for node in self._nodes.values()))
 
     # --- all of them ---
@@ -212,12 +212,13 @@ class Supervisor:
             if node.state is NodeState.CRASHED:
                 self._on_event(NodeEvent(node_id=node.id, state=node.state, detail=error.message))
 
-    def _tell_watchers(self) -> None:
+    def tell_watchers(self) -> None:
+        """There is something new to see."""
         for watcher in self.watchers:
             watcher.set()
 
     def _changed(self, node: SupervisedNode, old: NodeState) -> None:
-        self._tell_watchers()
+        self.tell_watchers()
         detail = ""
         # A node that never came up is told by whoever waits for it.
         if node.state is NodeState.CRASHED and old is not NodeState.STARTING:
