@@ -169,6 +169,12 @@ def test_a_node_of_another_cluster(cluster: Cluster, tmp_path: Path, roles: str)
     assert "belongs to cluster another-cluster" in last
 
 
+def test_a_metrics_port_in_use(cluster: Cluster, data: Path) -> None:
+    taken = cluster.metrics_url(1).rpartition(":")[2].partition("/")[0]
+    words = _refused(cluster, data, f"tidelog.metrics.port={taken}")
+    assert f"cannot listen on METRICS://localhost:{taken}" in words
+
+
 def test_the_third_node_comes_back_as_it_was(cluster: Cluster) -> None:
     cluster.create_topic("after", replication_factor=2)
     cluster.start(OUTSIDER)

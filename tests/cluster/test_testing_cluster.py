@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.commands import TIMEOUT_S, Commands
 
 from tidelog.testing import Cluster, ClusterError
+from tidelog.testing.faults import Faults
 
 
 def test_a_cluster_for_the_length_of_a_block() -> None:
@@ -161,6 +162,12 @@ def test_after_a_kill(tidelog_topic, tidelog_shared_cluster):
 def test_the_example_of_testing_an_application() -> None:
     said = run_pytest(Path(__file__).parents[2] / "examples" / "testing-your-app")
     assert "3 passed" in said, said
+
+
+def test_faults_that_do_not_exist_are_not_waited_for() -> None:
+    for kinds in ([], ["kill", "dance"]):
+        with pytest.raises(ValueError, match="there are kill, stop, pause, isolate, slow"):
+            Faults(Cluster(), kinds)
 
 
 def test_the_plugin_loads_nothing_of_ours_before_a_test_wants_it() -> None:

@@ -36,9 +36,8 @@ class Faults:
         pause_s: float = 1.0,
         seed: int = 0,
     ) -> None:
-        unknown = sorted(set(kinds) - KINDS.keys())
-        if unknown or not kinds:
-            raise ValueError(f"no such faults: {unknown}; there are {', '.join(KINDS)}")
+        if not kinds or not set(kinds) <= KINDS.keys():
+            raise ValueError(f"no such faults: {', '.join(kinds) or 'none given'}; there are {', '.join(KINDS)}")
         self.history: list[str] = []
         self._cluster = cluster
         self._kinds = tuple(kinds)
