@@ -15,12 +15,15 @@ from typing import Any, Final
 from tidelog.cluster import control_socket
 from tidelog.cluster.errors import BadRequest, ClusterError
 from tidelog.cluster.layout import ClusterDir
+from tidelog.cluster.node import STOP_TIMEOUT_S
+from tidelog.cluster.readiness import READY_TIMEOUT_S
 from tidelog.cluster.supervisor import Supervisor
 
 MAX_LINE_BYTES: Final = 64 * 1024
 MAX_CONNECTIONS: Final = 32
-# Longer than any command takes: a start waits for readiness, a stop for an orderly shutdown.
-COMMAND_TIMEOUT_S: Final = 90.0
+# Longer than any command takes: a start waits for readiness, a stop for an orderly shutdown, and both say why they gave
+# up waiting.
+COMMAND_TIMEOUT_S: Final = max(READY_TIMEOUT_S, STOP_TIMEOUT_S) + 10.0
 
 NODE_COMMANDS: Final = ("kill", "stop", "start", "pause", "resume", "isolate", "slow")
 
