@@ -124,7 +124,7 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
 
         assert browser.press(token="guessed", command="kill", node=leader)[0] == 401
         status, told = browser.press(command="kill", node=leader)
-        assert status == 200 and "that it led" in told["text"] and "C3" in told["rules"]
+        assert status == 200 and "what it led" in told["text"] and "C3" in told["rules"]
         shown.until(lambda s: s.leader not in (leader, -1))
         assert shown.epoch > epoch
         shown.until(lambda s: leader not in s.isr)

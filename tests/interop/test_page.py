@@ -143,7 +143,7 @@ def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]
     cell.click()
     expect(page.locator("#detail h2")).to_have_text("orders-0")
     page.get_by_role("button", name=f"kill node {leader}").click()
-    expect(page.locator("#outcome")).to_contain_text("that it led go to the first living member of the ISR")
+    expect(page.locator("#outcome")).to_contain_text("goes to the first living member of each ISR")
     expect(page.locator("#outcome .rule").first).to_have_text("C2")
     expect(cell.locator(".chip.leader")).not_to_have_text(leader)
     expect(cell).to_contain_text(f"epoch {int(epoch) + 1}")
@@ -164,6 +164,27 @@ def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]
     expect(page.locator("#outcome")).to_contain_text("registered as a new process", timeout=20_000)
     expect(cell).to_contain_text("ISR 3/3")
     expect(cell.locator(".line.stale")).to_have_count(0)
+
+
+def test_a_paused_follower_holds_the_high_watermark(page: Page, cluster: tuple[Commands, str]) -> None:
+    page.emulate_media(color_scheme="dark")
+    show(page, cluster[1])
+    expect(page.locator(".cell .rate").first).to_contain_text("/s")
+    # One that leads nothing, where there is one: then leaders tell how they wait for it.
+    follower = page.locator(".node", has_text=re.compile(r"leads\s*0 of"))
+    node = follower.locator(".node-id").inner_text() if follower.count() == 1 else "2"
+    page.get_by_role("button", name=f"pause node {node}").click()
+    expect(page.locator("#outcome")).to_contain_text("the high watermark of that partition stands still")
+    stalled = page.locator(".cell.stalled")
+    expect(stalled.first).to_be_visible()
+    expect(stalled.locator(".track .uncommitted:visible").first).to_be_visible()
+    expect(page.locator("#entries .of-stall")).to_contain_text("the high watermark stands at")
+    stalled.first.click()
+    expect(page.locator("#detail .status")).to_contain_text("HW stands still")
+    picture(page, "stalled-dark")
+    page.get_by_role("button", name=f"resume node {node}").click()
+    expect(page.locator("#entries")).to_contain_text("the high watermark moves again")
+    expect(page.locator(".cell.stalled")).to_have_count(0)
 
 
 def test_without_the_token_nothing_can_be_pressed(

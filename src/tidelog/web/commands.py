@@ -69,19 +69,17 @@ def _kill(command: Command, board: Board) -> Sentence:
             ("C2", "I2"),
         )
     return (
-        f"Node {command.node} was killed: its connections are refused, the controller fences it at once, and "
-        f"{_partitions(led)} that it led go to the first living member of the ISR in assignment order, "
-        "in a new leader epoch.",
+        f"Node {command.node} was killed: its connections are refused, the controller fences it at once, and what it "
+        f"led ({led}) goes to the first living member of each ISR in assignment order, where there is one, in a new "
+        "leader epoch.",
         ("C2", "C3", "E4"),
     )
 
 
 def _stop(command: Command, board: Board) -> Sentence:
-    return (
-        f"Node {command.node} stopped in order: it gave {_partitions(_led(board, command.node))} away before it went, "
-        "and no acknowledged write failed for it.",
-        ("C9",),
-    )
+    led = _led(board, command.node)
+    given = f"it gave what it led ({led}) away before it went" if led else "it led nothing"
+    return f"Node {command.node} stopped in order: {given}, and no acknowledged write failed for it.", ("C9",)
 
 
 def _start(command: Command, _: Board) -> Sentence:
@@ -93,10 +91,11 @@ def _start(command: Command, _: Board) -> Sentence:
 
 
 def _pause(command: Command, board: Board) -> Sentence:
+    led = _led(board, command.node)
+    waits = f", and what it leads ({led}) waits until its session ends" if led else ""
     return (
         f"Node {command.node} is frozen with its connections open: while it is in an ISR the high watermark of that "
-        f"partition stands still, and the {_partitions(_led(board, command.node))} that it leads wait until its "
-        "session ends.",
+        f"partition stands still{waits}.",
         ("W1", "I1", "C2"),
     )
 
@@ -110,9 +109,10 @@ def _resume(command: Command, _: Board) -> Sentence:
 
 
 def _isolate(command: Command, board: Board) -> Sentence:
+    led = _led(board, command.node)
+    leads = f"; what it leads ({led}) it leads on for a while, but alone it commits nothing" if led else ""
     return (
-        f"Node {command.node} and the others do not hear each other any more, while clients still reach it: it may "
-        f"lead on {_partitions(_led(board, command.node))} for a while, but alone it commits nothing.",
+        f"Node {command.node} and the others do not hear each other any more, while clients still reach it{leads}.",
         ("W1", "I1", "E5"),
     )
 
@@ -147,9 +147,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Command, Board], Sentence]]] = {
 }
 
 
-def _led(board: Board, node: int | None) -> int:
-    return sum(partition.leader == node for partition in board.partitions)
-
-
-def _partitions(count: int) -> str:
-    return "the one partition" if count == 1 else f"{count} partitions"
+def _led(board: Board, node: int | None) -> str:
+    """How much a node leads, in words; empty for nothing."""
+    count = sum(partition.leader == node for partition in board.partitions)
+    return "" if not count else "1 partition" if count == 1 else f"{count} partitions"

@@ -60,7 +60,8 @@ class Watching:
         known = self.board.partitions.get((topic, number))
         if known is None or known.topic_id not in ("", topic_id):
             known = Partition(topic=topic, number=number)
-        if partition_epoch < known.partition_epoch:
+        # The same epoch is the same metadata, told by the node before.
+        if partition_epoch <= known.partition_epoch:
             return
         same_leader = known.leader == leader and known.leader_epoch == leader_epoch
         self.board.put_partition(

@@ -55,7 +55,8 @@ def test_a_killed_leader_is_told_by_what_it_led() -> None:
     board = Board()
     for number in range(3):
         board.put_partition(Partition(topic="orders", number=number, leader=1 + number // 2))
-    assert "2 partitions that it led" in outcome(Command(verb="kill", node=1), board).text
+    assert "what it led (2 partitions) goes to" in outcome(Command(verb="kill", node=1), board).text
+    assert "what it led (1 partition) goes to" in outcome(Command(verb="kill", node=2), board).text
     assert "it led nothing" in outcome(Command(verb="kill", node=3), board).text
 
 
