@@ -72,19 +72,36 @@ class Changes:
         return {"quorum": row}
 
     def replicas(self, partitions: Iterable[Partition]) -> dict[str, Any]:
-        before, after = self._replicas, {}
+        told = self._replicas
         rows: list[list[Any]] = []
+        count = 0
         for partition in partitions:
+            # In every round for every partition: as little as tells whether something moved, and nothing is made for
+            # those that did not.
+            count += 1
             tp, role, log = partition.topic_partition, partition.role, partition.log
-            # Compared in every round for every partition: as little as tells whether something moved.
             isr_state = role.isr_state if isinstance(role, Leader) else None
-            state = (role, isr_state, log.config, log.log_end_offset, log.high_watermark, log.log_start_offset)
-            after[tp] = state
-            if before.get(tp) != state:
-                rows.append([tp.topic, tp.partition, *_replica(partition)])
-        self._replicas = after
-        gone = [[tp.topic, tp.partition] for tp in sorted(before.keys() - after.keys())]
+            known = told.get(tp)
+            if (
+                known is not None
+                and known[0] == log.log_end_offset
+                and known[1] == log.high_watermark
+                and known[2] == log.log_start_offset
+                and known[3] is role
+                and known[4] is isr_state
+                and known[5] is log.config
+            ):
+                continue
+            told[tp] = (log.log_end_offset, log.high_watermark, log.log_start_offset, role, isr_state, log.config)
+            rows.append([tp.topic, tp.partition, *_replica(partition)])
+        gone = self._gone(partitions) if count < len(told) else []
         return _filled(replicas=rows, gone=gone)
+
+    def _gone(self, partitions: Iterable[Partition]) -> list[list[Any]]:
+        gone = sorted(self._replicas.keys() - {partition.topic_partition for partition in partitions})
+        for tp in gone:
+            del self._replicas[tp]
+        return [[tp.topic, tp.partition] for tp in gone]
 
 
 def _filled(**fields: list[Any]) -> dict[str, Any]:

@@ -48,6 +48,8 @@ def test_first_everything_then_what_changed() -> None:
         moved = told(changes, cluster.node(at))
         assert moved.keys() == {"replicas"} and moved["replicas"][0][3:8] == [0, 0, 1, 1, 1]
 
+        assert changes.replicas([]) == {"gone": [[TOPIC.topic, 0]]} and changes.replicas([]) == {}
+
         cluster.kill(at)
         await cluster.until(lambda: leader(cluster) not in (None, at))
         after = told(elsewhere, cluster.node(other))
