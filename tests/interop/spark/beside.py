@@ -1,21 +1,15 @@
 """The same query by our connector and by Spark's own, and what each makes of it."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import spark_partition_id
-from pyspark.sql.types import StructType
 from tests.interop.spark.topics import Topics
 
-R = TypeVar("R")
-
 OURS, THEIRS = "tidelog", "kafka"
-AT_ONCE = 4
 # PySpark wraps what its own classes say, and what a connector's say it does not.
 REFUSED = (PySparkException, Py4JJavaError)
 # A poll that finds nothing is given up after this long; by default it is two minutes.
@@ -35,16 +29,6 @@ def rows(frame: DataFrame) -> list[Any]:
     return sorted((plain(tuple(row)) for row in frame.collect()), key=lambda row: row[2:5])
 
 
-def at_once(call: Callable[..., R], arguments: Iterable[tuple[Any, ...]]) -> list[R]:
-    """The results, in order. A query mostly waits for one process or another: several at once take half as long."""
-    session = SparkSession.getActiveSession()
-    assert session is not None
-    # In a thread of ours the JVM knows neither what is registered with the session nor what is set in it.
-    active = SparkSession._get_j_spark_session_class(session._jvm).setActiveSession
-    with ThreadPoolExecutor(AT_ONCE, initializer=active, initargs=(session._jsparkSession,)) as threads:
-        return list(threads.map(lambda each: call(*each), arguments))
-
-
 class Beside:
     def __init__(self, spark: SparkSession, topics: Topics) -> None:
         self.spark = spark
@@ -56,61 +40,44 @@ class Beside:
 
     def same_rows(self, **options: str) -> list[Any]:
         """The rows of a batch, which both find."""
-        [found] = self.same_rows_each(options)
+        ours, theirs = (self.table(kind, options) for kind in (OURS, THEIRS))
+        assert ours.schema == theirs.schema
+        found, expected = rows(ours), rows(theirs)
+        assert found == expected
         return found
 
-    def same_rows_each(self, *several: dict[str, str]) -> list[list[Any]]:
-        """The rows of batches, each of which both find."""
-        found = at_once(self._rows, [(kind, given) for given in several for kind in (OURS, THEIRS)])
-        ours, theirs = found[::2], found[1::2]
-        assert ours == theirs
-        return [rows for _, rows in ours]
-
-    def _rows(self, kind: str, options: dict[str, str]) -> tuple[StructType, list[Any]]:
-        frame = self.table(kind, options)
-        return frame.schema, rows(frame)
-
-    def same_tasks(self, *several: dict[str, str]) -> list[int]:
-        """As many tasks with records, each with the same in the same order, for each of several options."""
-        found = at_once(self._tasks, [(kind, given) for given in several for kind in (OURS, THEIRS)])
-        assert found[::2] == found[1::2]
-        return [len(tasks) for tasks in found[::2]]
-
-    def _tasks(self, kind: str, options: dict[str, str]) -> list[Any]:
-        frame = self.table(kind, options).select(spark_partition_id(), "topic", "partition", "offset")
-        tasks: dict[int, list[Any]] = {}
-        for task, *record in frame.collect():
-            tasks.setdefault(task, []).append(record)
-        return sorted(tasks.values())
+    def same_tasks(self, **options: str) -> int:
+        """As many tasks, each with the same records in the same order."""
+        found, expected = (
+            [
+                [plain(tuple(row)) for row in task]
+                for task in self.table(kind, options).select("topic", "partition", "offset").rdd.glom().collect()
+            ]
+            for kind in (OURS, THEIRS)
+        )
+        assert sorted(found) == sorted(expected)
+        return len(found)
 
     def refusals(
-        self, *several: Mapping[str, str | None], streaming: bool = False, folder: Path | None = None
-    ) -> list[tuple[str, str]]:
-        """What ours says, and what theirs says, to each of several options; empty for one that takes them."""
-        said = at_once(
-            self._refusal,
-            [
-                (kind, given, f"{folder}/{number}-{kind}" if streaming else None)
-                for number, given in enumerate(several)
-                for kind in (OURS, THEIRS)
-            ],
-        )
-        return list(zip(said[::2], said[1::2], strict=True))
-
-    def _refusal(self, kind: str, options: Mapping[str, str | None], checkpoint: str | None) -> str:
+        self, options: Mapping[str, str | None], *, streaming: bool = False, folder: Path | None = None
+    ) -> list[str]:
+        """What ours says, and what theirs says; empty for one that takes it."""
         wanted = {"kafka.bootstrap.servers": self.topics.bootstrap, **PATIENCE, **options}
         # An option that is None in the story is left out.
         given = {name: value for name, value in wanted.items() if value is not None}
-        try:
-            if checkpoint is not None:
-                frame = self.spark.readStream.format(kind).options(**given).load()
-                query = frame.writeStream.format("noop").trigger(availableNow=True)
-                query.option("checkpointLocation", checkpoint).start().awaitTermination()
-            else:
-                self.spark.read.format(kind).options(**given).load().write.format("noop").mode("overwrite").save()
-        except REFUSED as error:
-            return str(error)
-        return ""
+        said = []
+        for kind in (OURS, THEIRS):
+            try:
+                if streaming:
+                    frame = self.spark.readStream.format(kind).options(**given).load()
+                    query = frame.writeStream.format("noop").trigger(availableNow=True)
+                    query.option("checkpointLocation", str(folder) + kind).start().awaitTermination()
+                else:
+                    self.spark.read.format(kind).options(**given).load().write.format("noop").mode("overwrite").save()
+                said.append("")
+            except REFUSED as error:
+                said.append(str(error))
+        return said
 
 
 class Streams:
@@ -123,8 +90,7 @@ class Streams:
 
     def run(self, **options: str) -> dict[str, list[int]]:
         """The rows of each micro-batch."""
-        ours, theirs = at_once(self._run, [(kind, options) for kind in (OURS, THEIRS)])
-        return {OURS: ours, THEIRS: theirs}
+        return {kind: self._run(kind, options) for kind in (OURS, THEIRS)}
 
     def _run(self, kind: str, options: dict[str, str]) -> list[int]:
         given = {"kafka.bootstrap.servers": self._beside.topics.bootstrap, **PATIENCE, **self.options, **options}

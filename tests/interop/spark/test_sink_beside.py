@@ -2,7 +2,7 @@
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.interop.spark.beside import OURS, REFUSED, THEIRS, Beside, at_once
+from tests.interop.spark.beside import OURS, REFUSED, THEIRS, Beside
 from tests.interop.spark.topics import CODECS, Topics
 
 pytestmark = pytest.mark.timeout(300)
@@ -39,23 +39,20 @@ def write(frame: DataFrame, kind: str, bootstrap: str, **options: str) -> None:
     writer.options(**options).save()
 
 
-def test_what_one_writes_the_other_reads(beside: Beside) -> None:
-    topics = beside.topics
-    written = [(topics.new("written", 3), kind, codec) for codec in CODECS for kind in (OURS, THEIRS)]
-    at_once(_write_rows, [(beside, *to) for to in written])
-    found = []
-    for both in beside.same_rows_each(*({"subscribe": name, "includeHeaders": "true"} for name, _, _ in written)):
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_one_writes_the_other_reads(beside: Beside, codec: str) -> None:
+    topics, found = beside.topics, {}
+    for kind in (OURS, THEIRS):
+        name = topics.new("written", 3)
+        options = {"topic": name, "kafka.compression.type": codec}
+        write(beside.spark.sql(ROWS), kind, topics.bootstrap, **options)
+        both = beside.same_rows(subscribe=name, includeHeaders="true")
         assert len(both) == 400
         # Who has a key or says a partition goes there; the others may go anywhere.
         placed = [(row[0], row[1], row[3], row[7]) for row in both if row[0] is not None]
         anywhere = [(row[1], row[7]) for row in both if row[0] is None]
-        found.append((sorted(placed, key=repr), sorted(anywhere, key=repr)))
-    assert found[::2] == found[1::2]
-
-
-def _write_rows(beside: Beside, name: str, kind: str, codec: str) -> None:
-    options = {"topic": name, "kafka.compression.type": codec}
-    write(beside.spark.sql(ROWS), kind, beside.topics.bootstrap, **options)
+        found[kind] = sorted(placed, key=repr), sorted(anywhere, key=repr)
+    assert found[OURS] == found[THEIRS]
 
 
 def test_a_row_says_its_topic_unless_the_option_does(beside: Beside) -> None:
@@ -74,16 +71,15 @@ def test_a_row_says_its_topic_unless_the_option_does(beside: Beside) -> None:
 
 def test_what_cannot_be_written_is_refused_by_both(beside: Beside) -> None:
     name = beside.topics.new("refused")
-
-    def refusal(text: str, kind: str) -> str:
-        # Kafka's producer waits a minute for a partition that is not there.
-        options = {"kafka.max.block.ms": "2000"}
-        try:
-            write(beside.spark.sql(text.replace("TOPIC", name)), kind, beside.topics.bootstrap, **options)
-        except REFUSED as error:
-            return str(error)
-        return ""
-
-    said = at_once(refusal, [(text, kind) for text in BAD for kind in (OURS, THEIRS)])
-    assert all(said)
+    taken = []
+    for text in BAD:
+        for kind in (OURS, THEIRS):
+            # Kafka's producer waits a minute for a partition that is not there.
+            options = {"kafka.max.block.ms": "2000"}
+            try:
+                write(beside.spark.sql(text.replace("TOPIC", name)), kind, beside.topics.bootstrap, **options)
+                taken.append((kind, text))
+            except REFUSED as error:
+                assert str(error)
+    assert taken == []
     assert beside.same_rows(subscribe=name) == []
