@@ -17,7 +17,10 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     # Stories are short: time spent on compiling well what runs twice is lost.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    # Derby, a database that one of them writes into, keeps no log in whatever directory this is.
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dderby.stream.error.file=/dev/null"
+    ),
     "spark.sql.codegen.wholeStage": "false",
 }
 
