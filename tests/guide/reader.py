@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-_NAMESPACE = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
+_NAMESPACE = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 _DONE = "--- done with status "
 # Brings the loopback interface up, then becomes a shell that reads commands.
 _INSIDE = """\
@@ -60,6 +60,8 @@ def reader(folder: Path) -> Iterator[Reader]:
     (folder / ".venv").symlink_to(binaries.parent)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
     environment |= {"PATH": f"{binaries}:{environment['PATH']}", "HOME": str(folder), "NO_COLOR": "1"}
+    # Spark looks for an address of this machine, and in there is only this one.
+    environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     with subprocess.Popen(
         [*_NAMESPACE, sys.executable, "-c", _INSIDE],
         stdin=subprocess.PIPE,
