@@ -214,7 +214,7 @@ def test_an_empty_disk_in_the_place_of_the_old_one_is_filled_and_joins() -> None
 @pytest.mark.parametrize("orderly", [True, False])
 @pytest.mark.parametrize("node_id", [1, 2])
 def test_a_log_moved_to_another_directory_while_its_broker_was_down_is_found_there(node_id: int, orderly: bool) -> None:
-    """What an administrator does by hand. The controller hears of the new place; nothing is lost or fetched again."""
+    """What an administrator does by hand. The controller hears of the new place, and nothing is lost."""
 
     async def story(cluster: SimCluster) -> None:
         await create(cluster, [1, 2, 3], TOPICS[0], min_insync_replicas="2")
