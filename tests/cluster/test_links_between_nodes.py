@@ -1,6 +1,7 @@
 """Real processes cut off from each other, in one direction or both, and slow: as `tidelog chaos` does it."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -14,6 +15,7 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
 }
+ATTEMPTS = 4
 
 
 def active_controller(cluster: Cluster) -> int:
@@ -25,13 +27,25 @@ def active_controller(cluster: Cluster) -> int:
 
 
 def write(cluster: Cluster, topic: str, *values: str, not_by: int = 0) -> None:
-    """Until all of them are acknowledged; `not_by` is not asked who leads: cut off, it still takes itself for that."""
+    """Until all of them are acknowledged; `not_by` is not asked who leads: cut off, it still takes itself for that.
+
+    A broker that is a moment behind may name it all the same, and then it holds the write: who asks again hears better.
+    """
     brokers = [address for node, address in enumerate(cluster.bootstrap.split(","), 1) if node != not_by]
-    producer = Producer({"bootstrap.servers": ",".join(brokers), "acks": "all", "message.timeout.ms": 40_000})
+    for _ in range(ATTEMPTS):
+        if not (failed := attempt(brokers, topic, values)):
+            return
+    raise AssertionError(f"{topic} took no writes: {failed}")
+
+
+def attempt(brokers: Sequence[str], topic: str, values: Sequence[str]) -> list[str]:
+    """Why some were not acknowledged."""
+    producer = Producer({"bootstrap.servers": ",".join(brokers), "acks": "all", "message.timeout.ms": 12_000})
     failed: list[str] = []
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: failed.append(str(error)) if error else None)
-    assert producer.flush(45) == 0 and failed == []
+    assert producer.flush(20) == 0
+    return failed
 
 
 @pytest.mark.rule("C2", "E5")
@@ -46,7 +60,9 @@ def test_a_leader_that_is_cut_off_is_replaced_and_returns_as_a_follower() -> Non
         cluster.heal()
         cluster.wait_isr("orders", 0, {1, 2, 3}, timeout=40)
         write(cluster, "orders", "after")
-        assert {replica.log_end_offset for replica in cluster.replicas("orders", 0)} == {3}
+        ends = {replica.log_end_offset for replica in cluster.replicas("orders", 0)}
+        # More than three if a write was acknowledged too late to be heard.
+        assert len(ends) == 1 and (ends.pop() or 0) >= 3
 
 
 @pytest.mark.rule("I1", "I2")
