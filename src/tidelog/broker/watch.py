@@ -102,6 +102,7 @@ class _Watcher:
                 await self._writer.drain()
                 await self._until_due()
         except ConnectionError:
+            # It hung up while we were telling it something: nobody is left to be told.
             return
         finally:
             gone.cancel()

@@ -190,3 +190,16 @@ def write(log: Log, epochs: Sequence[tuple[int, int]]) -> None:
 
 def rng(seed: int) -> random.Random:
     return random.Random(seed)
+
+
+OTHER = TopicPartition("orders", 1)
+
+
+def pair(epoch: int = 0) -> tuple[Log, Partition]:
+    """A leader's log and a follower, both empty."""
+    return open_log(new_disk()), follower_of(open_log(new_disk()), epoch)
+
+
+def fetch_of(request: object) -> FetchRequest:
+    assert isinstance(request, FetchRequest)
+    return request
