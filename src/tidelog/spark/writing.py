@@ -5,6 +5,7 @@ its rows again: readers see them twice.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -47,6 +48,8 @@ class _Writer:
         self._encoder = Encoder(
             options.topic, batch_bytes=options.batch_bytes, codec=options.codec, first_partition=task
         )
+        # Rows of a partition keep their order: who comes behind a batch that is too large waits for its halves.
+        self._turns: defaultdict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._written = 0
 
     async def write(self, batches: "Iterator[pa.RecordBatch]") -> int:
@@ -82,6 +85,13 @@ class _Writer:
             sending.create_task(self._send(each))
 
     async def _send(self, filled: Filled) -> None:
+        try:
+            async with self._turns[filled.topic, filled.partition]:
+                await self._send_next(filled)
+        finally:
+            self._room.release()
+
+    async def _send_next(self, filled: Filled) -> None:
         count = read_header(filled.batch).record_count
         try:
             await self._producer.send_batch(filled.topic, filled.partition, filled.batch)
@@ -91,8 +101,6 @@ class _Writer:
             # The topic takes less than is usual: nothing of it was written.
             _, records = decode_batch(filled.batch)
             await self._send_halves(filled, records)
-        finally:
-            self._room.release()
         self._written += count
 
     async def _send_halves(self, filled: Filled, records: list[Record]) -> None:
