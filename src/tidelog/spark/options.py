@@ -5,7 +5,7 @@ Pure, and without Spark: a mistake is found before anything is started.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -327,12 +327,16 @@ class Given:
         except KeyError:
             raise OptionError(f"startingOffsetsByTimestampStrategy={value!r} is neither error nor latest") from None
 
-    def warnings(self, *, streaming: bool) -> tuple[str, ...]:
-        found = [
+    def unknown(self, known: Container[str]) -> list[str]:
+        """A line for each that is neither `known` nor a setting of Kafka's."""
+        return [
             f"option {self._spelled[name]} is not known and does nothing"
             for name in self._values
-            if name not in _KNOWN and not name.startswith(_KAFKA)
+            if name not in known and not name.startswith(_KAFKA)
         ]
+
+    def warnings(self, *, streaming: bool) -> tuple[str, ...]:
+        found = self.unknown(_KNOWN)
         if not streaming:
             found += [
                 f"option {name} does nothing in a batch query"

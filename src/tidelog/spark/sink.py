@@ -1,5 +1,6 @@
 """`.write.format("tidelog")` and `.writeStream.format("tidelog")`: what Spark calls; the writing is in `writing`."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from tidelog.spark.sink_options import SinkOptions, parse
 if TYPE_CHECKING:
     import pyarrow as pa
 
+log = logging.getLogger("tidelog.spark")
+
 
 @dataclass
 class Written(WriterCommitMessage):
@@ -22,7 +25,11 @@ class Written(WriterCommitMessage):
 
 
 def sink_options(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
-    return parse(options, {each.name: each.dataType.simpleString() for each in schema.fields}, overwrite=overwrite)
+    types = {each.name: each.dataType.simpleString() for each in schema.fields}
+    found = parse(options, types, overwrite=overwrite)
+    for line in found.warnings:
+        log.warning("%s", line)
+    return found
 
 
 def _write(options: SinkOptions, batches: "Iterator[pa.RecordBatch]") -> Written:

@@ -14,6 +14,8 @@ from tidelog.wire.records.attributes import Codec
 DEFAULT_BATCH_BYTES: Final = 512 * 1024
 _ACKS: Final = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": ACKS_LEADER, "0": ACKS_NONE}
 _REFUSED: Final = ("key.serializer", "value.serializer")
+# Beside the topic those that Spark hands on, whether a sink has a use for them or not.
+_KNOWN: Final = frozenset(("topic", "exactlyonce", "path", "checkpointlocation", "queryname"))
 _TEXT_OR_BYTES: Final = ("string", "binary")
 _TYPES: Final = {
     "topic": ("string",),
@@ -39,6 +41,8 @@ class SinkOptions:
     # How long a topic is waited for that is not there, or not yet.
     max_block_s: float = 60.0
     client_id: str = "tidelog-spark"
+    # For the user to see, one line each.
+    warnings: tuple[str, ...] = ()
 
     @property
     def connection(self) -> ConnectionSettings:
@@ -56,6 +60,10 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
     for name in _REFUSED:
         if given.has(f"kafka.{name}"):
             raise OptionError(f"kafka.{name} cannot be set: keys and values are written as the bytes they are")
+    if given.flag("exactlyOnce", default=False):
+        raise OptionError(
+            "exactlyOnce=true needs transactions, which are not there yet: rows are written at least once"
+        )
     security = given.security()
     topic = given.text("topic")
     topic = None if topic is None or not topic.strip() else topic.strip()
@@ -86,4 +94,5 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
         delivery_timeout_s=120.0 if timeout_ms is None else timeout_ms / 1000,
         max_block_s=60.0 if block_ms is None else block_ms / 1000,
         client_id=given.text("kafka.client.id") or "tidelog-spark",
+        warnings=tuple(given.unknown(_KNOWN)),
     )

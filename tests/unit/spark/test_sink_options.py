@@ -49,6 +49,7 @@ def test_every_column_and_option() -> None:
         (BASE | {"kafka.acks": "2"}, {"value": "string"}, "kafka.acks='2' is none of"),
         (BASE | {"kafka.compression.type": "zip"}, {"value": "string"}, "kafka.compression.type='zip'"),
         (BASE | {"kafka.batch.size": "0"}, {"value": "string"}, "kafka.batch.size=0 must be above 0"),
+        (BASE | {"exactlyOnce": "true"}, {"value": "string"}, "exactlyOnce=true needs transactions"),
         (BASE | {"kafka.security.protocol": "SASL_SSL"}, {"value": "string"}, "kafka.sasl.mechanism"),
     ],
 )
@@ -61,3 +62,15 @@ def test_what_is_refused_names_it(options: dict[str, str], types: dict[str, str]
 def test_a_topic_is_only_appended_to() -> None:
     with pytest.raises(OptionError, match="append"):
         parse(BASE, {"value": "string"}, overwrite=True)
+
+
+def test_an_option_that_does_nothing_is_told_of() -> None:
+    options = BASE | {
+        "exactlyOnce": "false",
+        "checkpointLocation": "x",
+        "queryName": "q",
+        "kafka.any": "1",
+        "Topik": "t",
+    }
+    found = parse(options, {"value": "string"}, overwrite=False)
+    assert found.warnings == ("option Topik is not known and does nothing",)
