@@ -42,11 +42,15 @@ class Client:
         *,
         settings: ConnectionSettings | None = None,
         retry_timeout_s: float = DEFAULT_RETRY_TIMEOUT_S,
+        passing: frozenset[ErrorCode] = RETRIABLE,
+        reached_before: bool = False,
         rng: random.Random | None = None,
     ) -> None:
+        """`passing` errors are tried again. With `reached_before` the cluster is waited for even before it answers."""
         self.bootstrap = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else tuple(bootstrap)
         self.metadata = ClusterMetadata()
         self.retry_timeout_s = retry_timeout_s
+        self._passing = passing
         self._settings = settings or ConnectionSettings()
         # Only spreads retries in time; a simulation hands in its own.
         self._rng = rng or random.Random()
@@ -54,7 +58,7 @@ class Client:
         self._opening: dict[Address, asyncio.Lock] = {}
         self._coordinators: dict[str, Address] = {}
         # Once a broker has answered, a failing connection is one that may come back.
-        self._was_connected = False
+        self._was_connected = reached_before
 
     async def __aenter__(self) -> "Client":
         return self
@@ -168,12 +172,13 @@ class Client:
         attempt: Callable[[], Awaitable[R]],
         *,
         timeout_s: float | None = None,
-        passing: frozenset[ErrorCode] = RETRIABLE,
+        passing: frozenset[ErrorCode] | None = None,
     ) -> R:
         """Runs `attempt` until it succeeds, fails with an error that is not `passing`, or the time is up.
 
         A cluster nobody has reached yet is not waited for: a wrong address should say so at once.
         """
+        passing = self._passing if passing is None else passing
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.retry_timeout_s if timeout_s is None else timeout_s)
         backoff = FIRST_BACKOFF_S

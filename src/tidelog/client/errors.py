@@ -74,6 +74,9 @@ RETRIABLE: Final = frozenset(
     }
 )
 
+# For who knows that a topic is there: a broker that says otherwise has not heard of it yet.
+RETRIABLE_OF_KNOWN_TOPIC: Final = RETRIABLE | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
 # The broker we asked is not the one to ask (any more): look again before the next try.
 STALE_METADATA: Final = frozenset(
     {

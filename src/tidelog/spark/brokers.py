@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from tidelog.client.client import Client
-from tidelog.client.errors import raise_for
+from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, raise_for
 from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
-from tidelog.core.ids import ZERO_UUID, TopicPartition
+from tidelog.core.ids import TopicPartition
 from tidelog.spark.offsets import NO_EPOCH
 from tidelog.spark.options import SourceOptions
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -56,7 +56,7 @@ class Brokers:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._loop = asyncio.new_event_loop()
-        self._client = Client(options.bootstrap, settings=options.connection)
+        self._client = Client(options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC)
         # For as long as the option partition.metadata.cache.ttl.ms says; by default not at all.
         self._known: dict[TopicPartition, UUID] | None = None
         self._known_at_s = 0.0
@@ -81,10 +81,10 @@ class Brokers:
 
     # --- what there is ---
 
-    def partitions(self) -> dict[TopicPartition, UUID]:
+    def partitions(self, *, anew: bool = False) -> dict[TopicPartition, UUID]:
         """Of the subscription, as it is now, with the ids of their topics. A topic that is not there has none."""
         now_s = self._loop.time()
-        if self._known is None or 1000 * (now_s - self._known_at_s) >= self._options.metadata_ttl_ms:
+        if anew or self._known is None or 1000 * (now_s - self._known_at_s) >= self._options.metadata_ttl_ms:
             self._known, self._known_at_s = self._run(lambda: self._client.retrying(self._partitions)), now_s
         return dict(self._known)
 
@@ -111,7 +111,7 @@ class Brokers:
             for partition in topic.partitions:
                 found[TopicPartition(topic.name or "", partition.partition_index)] = topic.topic_id
         if subscription.assigned is not None:
-            return {tp: found.get(tp, ZERO_UUID) for tp in sorted(subscription.assigned)}
+            return {tp: found[tp] for tp in sorted(subscription.assigned & found.keys())}
         return dict(sorted(found.items()))
 
     # --- where they begin and end ---

@@ -1,7 +1,7 @@
 """From options and what the brokers say to offsets and ranges: all that a reader decides on the driver."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from tidelog.client.offsets import FoundOffset
@@ -32,6 +32,33 @@ class Planner:
     def __init__(self, options: SourceOptions, brokers: Brokers) -> None:
         self.options = options
         self._brokers = brokers
+
+    # --- what there is ---
+
+    def _existing(self) -> dict[TopicPartition, UUID]:
+        """All that the subscription names. OptionError if something of it is not there."""
+
+        def missing(ids: Mapping[TopicPartition, UUID]) -> list[str]:
+            asked = self.options.subscription
+            if asked.assigned is not None:
+                return [f"assign: there is no partition {tp}" for tp in sorted(asked.assigned - ids.keys())]
+            there = {tp.topic for tp in ids}
+            return [f"subscribe: there is no topic {name}" for name in asked.topics or () if name not in there]
+
+        ids = self._heard_of(lambda found: not missing(found))
+        for line in missing(ids):
+            raise OptionError(line)
+        return ids
+
+    def _heard_of(self, complete: Callable[[Mapping[TopicPartition, UUID]], bool]) -> dict[TopicPartition, UUID]:
+        """The partitions of the subscription. A broker may not have heard yet of what another one has told."""
+        ids = self._brokers.partitions()
+        for _ in range(self.options.fetch_offset_retries):
+            if complete(ids):
+                break
+            self._brokers.sleep(self.options.fetch_offset_retry_interval_ms / 1000)
+            ids = self._brokers.partitions(anew=True)
+        return ids
 
     # --- where a query begins and ends ---
 
@@ -84,7 +111,7 @@ class Planner:
     def batch_ranges(self) -> list[OffsetRange]:
         """Of every partition, before they are cut into tasks."""
         options = self.options
-        ids = self._brokers.partitions()
+        ids = self._existing()
         start = self.resolve(options.starting, ids, starting=True)
         end = self.resolve(options.ending, ids, starting=False)
         for tp, offset in sorted(start.items()):
@@ -98,7 +125,7 @@ class Planner:
     # --- a stream ---
 
     def initial(self) -> dict[TopicPartition, Position]:
-        ids = self._brokers.partitions()
+        ids = self._existing()
         starting = self.options.starting
         offsets = self.resolve(starting, ids, starting=True)
         known = starting.offsets if isinstance(starting, SpecificOffsets) else {}
@@ -111,7 +138,7 @@ class Planner:
 
     def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
         """Where the partitions of the subscription end now; not before `start`, unless it stays so."""
-        ids = self._brokers.partitions()
+        ids = self._heard_of(lambda found: start.keys() <= found.keys())
         same = {tp: at for tp, at in start.items() if ids.get(tp) == at.topic_id}
         self._brokers.require_epochs(to_ask(same))
         found = self._brokers.latest(ids)
@@ -185,7 +212,12 @@ class Planner:
             )
         ranges = [
             OffsetRange(
-                tp=tp, start=begun[tp].offset, end=at.offset, epoch=begun[tp].epoch, topic_id=begun[tp].topic_id
+                tp=tp,
+                start=begun[tp].offset,
+                end=at.offset,
+                epoch=begun[tp].epoch,
+                end_epoch=at.epoch,
+                topic_id=begun[tp].topic_id,
             )
             for tp, at in sorted(end.items())
         ]

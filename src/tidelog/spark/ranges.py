@@ -11,12 +11,15 @@ from tidelog.spark.offsets import NO_EPOCH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """[start, end) of one partition, for one task. `epoch` is that of the batch before `start`."""
+    """[start, end) of one partition, for one task. `epoch` is that of the batch before `start`, and `end_epoch` that of
+    the batch before the end of the whole range: nothing in it is of a later one, unless history was rewritten.
+    """
 
     tp: TopicPartition
     start: int
     end: int
     epoch: int = NO_EPOCH
+    end_epoch: int = NO_EPOCH
     topic_id: UUID = ZERO_UUID
 
     @property

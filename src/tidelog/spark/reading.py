@@ -11,15 +11,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.client.client import Client
-from tidelog.client.errors import raise_for
+from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, raise_for
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
 from tidelog.spark.brokers import refuse_stale
 from tidelog.spark.history import DataLoss
+from tidelog.spark.offsets import NO_EPOCH
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.ranges import OffsetRange
 from tidelog.wire.buffers import Buffer
@@ -32,7 +33,7 @@ from tidelog.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from tidelog.wire.records.batch import iter_headers
+from tidelog.wire.records.batch import BatchHeader, iter_headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,8 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 _MAX_WAIT_MS: Final = 500
 _AGAIN_S: Final = 0.5
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
+# One after the other, and a broker takes `_MAX_WAIT_MS` for each.
+_EMPTY_ANSWERS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,15 @@ class _Skip:
 
 class _End:
     """Nothing more comes."""
+
+
+class _Followed(NamedTuple):
+    """Of an answer: what of it counts, where the next fetch begins and in which epoch that was, and what stops it."""
+
+    records: Buffer
+    position: int
+    epoch: int
+    later: BatchHeader | None
 
 
 def read(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatch]":
@@ -143,7 +155,11 @@ class _Fetching:
 
     async def _whole(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        async with Client(self._options.bootstrap, settings=self._options.connection) as client:
+        options = self._options
+        # The driver has spoken to the cluster, and been told of the topic.
+        async with Client(
+            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, reached_before=True
+        ) as client:
             await self._fetch_all(client)
 
     async def _fetch_all(self, client: Client) -> None:
@@ -151,6 +167,7 @@ class _Fetching:
         options, wanted = self._options, self._wanted
         loop = asyncio.get_running_loop()
         position, epoch, moved_at = wanted.start, wanted.epoch, loop.time()
+        empty = 0
         while position < wanted.end and not self._stopped.is_set():
             is_late = loop.time() - moved_at > options.poll_timeout_ms / 1000
             try:
@@ -173,20 +190,39 @@ class _Fetching:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 position, epoch = await self._out_of_range(client, position, is_late=is_late), -1
                 continue
-            last = position
-            for _, header in iter_headers(data.records or b"", partial_tail=True):
-                last, epoch = header.next_offset, header.partition_leader_epoch
-            if last > position:
-                position, moved_at = last, loop.time()
+            found = self._followed(data.records or b"", position, epoch)
+            has_moved = found.position > position
+            if has_moved:
                 committed = options.isolation is IsolationLevel.READ_COMMITTED
-                self._put(_Answer(data.records or b"", list(data.aborted_transactions or ()) if committed else None))
-            elif (end := self._visible_end(data)) >= wanted.end and not data.records:
-                # Nothing but holes up to there.
+                self._put(_Answer(found.records, list(data.aborted_transactions or ()) if committed else None))
+                position, epoch, moved_at, empty = found.position, found.epoch, loop.time(), 0
+            if found.later is not None:
+                now = found.later.partition_leader_epoch
+                why = f"they were of leader epoch {wanted.end_epoch} at most and are of {now} now"
+                self._lost(max(found.later.base_offset, position), wanted.end, why)
                 return
-            elif is_late:
+            if has_moved:
+                continue
+            end = self._visible_end(data)
+            empty += not data.records
+            if end >= wanted.end and empty >= _EMPTY_ANSWERS:
+                # Nothing but holes up to there. A broker that gets old segments from elsewhere has had its time.
+                return
+            if is_late and (end < wanted.end or data.records):
                 why = f"the log ends at {end} and nothing has come for {options.poll_timeout_ms} ms"
                 self._lost(position, wanted.end, why)
                 return
+
+    def _followed(self, records: Buffer, position: int, epoch: int) -> _Followed:
+        """How far an answer leads. Not past a batch of a later epoch than those that the range was planned with: it
+        would be another history's, which the next micro-batch reads from where the two part.
+        """
+        most, end = self._wanted.end_epoch, self._wanted.end
+        for at, header in iter_headers(records, partial_tail=True):
+            if NO_EPOCH < most < header.partition_leader_epoch and header.base_offset < end:
+                return _Followed(memoryview(records)[:at], position, epoch, header)
+            position, epoch = header.next_offset, header.partition_leader_epoch
+        return _Followed(records, position, epoch, None)
 
     def _visible_end(self, data: PartitionData) -> int:
         committed = self._options.isolation is IsolationLevel.READ_COMMITTED

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from tidelog.client.client import Client, one_line
-from tidelog.client.errors import RETRIABLE, ClientError
+from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError
 from tidelog.client.producer import Producer
 from tidelog.kernel import Encoder, Filled
 from tidelog.spark.sink_options import SinkOptions
@@ -54,7 +54,10 @@ class _Writer:
 
     async def write(self, batches: "Iterator[pa.RecordBatch]") -> int:
         options, encoder = self._options, self._encoder
-        async with Client(options.bootstrap, settings=options.connection) as client:
+        # As Kafka's producers do, it waits for a cluster or a topic that is not there, or not yet.
+        async with Client(
+            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, reached_before=True
+        ) as client:
             self._client = client
             self._producer = Producer(
                 client, acks=options.acks, codec=options.codec, delivery_timeout_s=options.delivery_timeout_s
@@ -73,9 +76,7 @@ class _Writer:
     async def _partitions(self, topic: str) -> int:
         """Kafka's brokers say that there is no such topic while they make one."""
         found = await self._client.retrying(
-            lambda: self._client.topic(topic, allow_auto_create=True),
-            timeout_s=self._options.max_block_s,
-            passing=RETRIABLE | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+            lambda: self._client.topic(topic, allow_auto_create=True), timeout_s=self._options.max_block_s
         )
         return len(found.partitions)
 

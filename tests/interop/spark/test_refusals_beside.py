@@ -15,6 +15,7 @@ BATCH: list[tuple[str, dict[str, str | None]]] = [
     ("subscribePattern", {}),
     ("assign and subscribe", {"subscribe": "T", "assign": '{"T":[0]}'}),
     ("subscribe", {"subscribe": " , "}),
+    ("subscribe: there is no topic nowhere", {"subscribe": "nowhere"}),
     ("subscribePattern", {"subscribePattern": ""}),
     ("assign", {"assign": "T"}),
     ("assign", {"assign": '{"T": "zero"}'}),
@@ -49,6 +50,7 @@ BATCH: list[tuple[str, dict[str, str | None]]] = [
 STREAM: list[tuple[str, dict[str, str | None]]] = [
     ("endingOffsets", {"subscribe": "T", "endingOffsets": "latest"}),
     ("endingOffsetsByTimestamp", {"subscribe": "T", "endingOffsetsByTimestamp": '{"T":{"0":1}}'}),
+    ("subscribe: there is no topic nowhere", {"subscribe": "nowhere", "startingOffsets": "earliest"}),
     ("minOffsetsPerTrigger", {"subscribe": "T", "minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "9"}),
     ("maxOffsetsPerTrigger", {"subscribe": "T", "maxOffsetsPerTrigger": "many"}),
     ("maxTriggerDelay", {"subscribe": "T", "minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"}),

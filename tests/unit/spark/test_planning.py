@@ -13,7 +13,7 @@ from tidelog.core.ids import TopicPartition
 from tidelog.spark.brokers import Brokers, EpochEnd, refuse_stale
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import Position
-from tidelog.spark.options import parse
+from tidelog.spark.options import OptionError, parse
 from tidelog.spark.planning import Planner
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -34,8 +34,13 @@ class ToyBrokers:
         self.topic_id = topic_id
         self.begins = begins
         self.slept = 0
+        # How often it is asked before it has heard of the topic.
+        self.unheard = 0
 
-    def partitions(self) -> dict[TopicPartition, UUID]:
+    def partitions(self, *, anew: bool = False) -> dict[TopicPartition, UUID]:
+        if self.unheard:
+            self.unheard -= 1
+            return {}
         return {A0: self.topic_id}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -103,6 +108,13 @@ def test_an_epoch_that_nobody_knows_goes_on_at_the_end_and_not_at_the_beginning(
     assert [(each.start, each.end) for each in ranges] == [(150, 180)]
 
 
+def test_a_task_is_told_the_epoch_in_which_its_range_ends() -> None:
+    start, end = {A0: Position(100, 5, ID)}, {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(150, {5: EpochEnd(5, 120), 6: EpochEnd(6, 150)})
+    [wanted] = planner(brokers).stream_ranges(start, end)
+    assert (wanted.epoch, wanted.end_epoch) == (5, 6)
+
+
 def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> None:
     start, end = {A0: Position(150, 6, ID)}, {A0: Position(40, 0, OTHER)}
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=OTHER)
@@ -110,6 +122,26 @@ def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> Non
         planner(brokers).stream_ranges(start, end)
     ranges = planner(brokers, fail=False).stream_ranges(start, end)
     assert [(each.start, each.end, each.topic_id) for each in ranges] == [(0, 40, OTHER)]
+
+
+def test_a_topic_that_is_not_there_is_named_and_not_taken_for_an_empty_one() -> None:
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    brokers.unheard = 100
+    with pytest.raises(OptionError, match="subscribe: there is no topic a"):
+        planner(brokers).initial()
+    batch = parse({"kafka.bootstrap.servers": "x:1", "assign": '{"a": [0]}'}, streaming=False)
+    with pytest.raises(OptionError, match="assign: there is no partition a-0"):
+        Planner(replace(batch, fetch_offset_retries=0), cast(Brokers, brokers)).batch_ranges()
+
+
+def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again() -> None:
+    """Or a query that takes losses would begin anew with a topic of which it has read a part."""
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    brokers.unheard = 2
+    assert planner(brokers).initial() == {A0: Position(40, 0, ID)}
+    brokers.unheard = 2
+    assert planner(brokers, fail=False).latest({A0: Position(30, 0, ID)}) == {A0: Position(40, 0, ID)}
+    assert brokers.slept == 4
 
 
 def test_a_partition_that_came_is_read_from_its_beginning_and_one_that_went_is_told() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.client.toy_broker import ToyBroker
+from tests.unit.client.toy_broker import CLOSE, ToyBroker
 
 from tidelog.core.ids import TopicPartition
 from tidelog.kernel.decoder import CorruptBatch
@@ -19,6 +19,7 @@ from tidelog.spark.options import Subscription, parse
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.reading import read
 from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.api_versions import ApiVersionsRequest
 from tidelog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -134,6 +135,27 @@ def test_a_topic_made_anew_has_nothing_of_the_old_one(fail: bool, caplog: pytest
     assert leader.fetches == []
 
 
+def test_a_task_waits_for_a_broker_that_cannot_be_reached_or_has_not_heard_of_the_topic() -> None:
+    """The driver has been told of it: one that is being started again is no reason to give a batch up."""
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
+    versions, told = leader.handlers[ApiVersionsRequest], leader.handlers[MetadataRequest]
+    asked: list[int] = []
+
+    def reached(request: Any, version: int) -> Any:
+        asked.append(version)
+        return CLOSE if len(asked) == 1 else versions(request, version)
+
+    def heard(request: Any, version: int) -> Any:
+        leader.on(MetadataRequest, told)
+        unknown = MetadataResponseTopic(name="a", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return MetadataResponse(topics=[unknown])
+
+    leader.on(ApiVersionsRequest, reached)
+    leader.on(MetadataRequest, heard)
+    assert leader.numbers() == list(range(10))
+    assert len(asked) > 1
+
+
 def test_over_its_quota_a_task_stays_away_and_asks_again() -> None:
     def fetched(number: int, asked: Any) -> PartitionData | FetchResponse:
         if number < 3:
@@ -166,6 +188,22 @@ def test_a_leader_that_tells_of_another_history_is_believed(fail: bool, caplog: 
 
 
 @pytest.mark.parametrize("fail", [True, False])
+def test_what_was_rewritten_since_the_batch_was_planned_is_not_read(fail: bool) -> None:
+    """A batch that is run again has the rows it was planned with, or fewer: the next begins where histories part."""
+    written = batch(0, 4, epoch=5) + batch(4, 12, epoch=6)
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=12, records=written))
+    leader.epochs = [6]
+    wanted = replace(WANTED, end_epoch=5)
+    if fail:
+        text = "a-0: offsets 4 to 9 are lost to this query: they were of leader epoch 5 at most and are of 6 now"
+        with pytest.raises(DataLoss, match=text):
+            leader.numbers(wanted=wanted)
+    else:
+        assert leader.numbers(fail=False, wanted=wanted) == [0, 1, 2, 3]
+    assert leader.numbers(wanted=replace(WANTED, end=4, end_epoch=5)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("fail", [True, False])
 def test_what_retention_took_meanwhile_is_skipped_or_an_error(fail: bool) -> None:
     def fetched(number: int, asked: Any) -> PartitionData:
         if asked.fetch_offset < 4:
@@ -186,6 +224,15 @@ def test_holes_up_to_the_end_are_the_end() -> None:
         return PartitionData(high_watermark=20, records=batch(0, 3) if asked.fetch_offset == 0 else b"")
 
     assert Leader(fetched).numbers() == [0, 1, 2]
+
+
+def test_an_answer_without_records_is_no_hole_yet() -> None:
+    """A broker that has to get old segments from elsewhere answers with nothing while it waits for them."""
+
+    def fetched(number: int, asked: Any) -> PartitionData:
+        return PartitionData(high_watermark=20, records=batch(0, 10) if number == 4 else b"")
+
+    assert Leader(fetched).numbers() == list(range(10))
 
 
 def test_who_stops_reading_does_not_wait_for_an_answer() -> None:
