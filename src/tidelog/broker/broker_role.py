@@ -52,7 +52,7 @@ class BrokerRole:
         offload: Offload,
         rng: random.Random,
         on_event: EventSink,
-        on_metadata_directory_lost: Callable[[DiskError], None],
+        on_fatal: Callable[[DiskError], None],
         links: Links | None = None,
         pace: Pace = PACE,
     ) -> None:
@@ -64,7 +64,7 @@ class BrokerRole:
         self._disk = disk
         self._wall_clock = wall_clock
         self._offload = offload
-        self._on_metadata_directory_lost = on_metadata_directory_lost
+        self._on_fatal = on_fatal
         self.broker: Broker = assemble_broker(
             loop, config, control.cluster_id, logs, control.router, wall_clock, offload, rng
         )
@@ -194,10 +194,12 @@ class BrokerRole:
         return [each for path, each in self._directory_ids.items() if not self._logs.is_online(path)]
 
     def _directory_failed(self, directory: LogDirectory, error: DiskError) -> None:
-        """A failed directory takes its own partitions with it, and if the metadata lies in it, the node (C10)."""
+        """A failed directory takes its own partitions with it, and if the metadata lies in it or no other is left, the
+        node (C10).
+        """
         self.broker.replicas.on_directory_offline(directory, error)
-        if directory.path == self._config.metadata_log_dir:
-            self._on_metadata_directory_lost(error)
+        if directory.path == self._config.metadata_log_dir or not self._logs.any_online:
+            self._on_fatal(error)
         else:
             # The controller moves what this broker led there.
             self._directories.look_at_all()

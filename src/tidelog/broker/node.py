@@ -198,7 +198,7 @@ class Node:
             offload=self._offload,
             rng=self._rng,
             on_event=self._on_event,
-            on_metadata_directory_lost=self._on_fatal,
+            on_fatal=self._on_fatal,
             links=self._links,
             pace=self._pace,
         )
@@ -211,14 +211,18 @@ class Node:
         await self._unless_failed(role.join(self._advertised()))
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        await self._until_failed(work)
+        self._check_failure()
+
+    async def _until_failed(self, work: Coroutine[Any, Any, None]) -> None:
         """Waits for what needs the cluster. A node whose metadata log has failed follows no controller any more, so it
-        would wait for ever: to be caught up, to be unfenced.
+        would wait for ever: to be caught up, to be unfenced, to be let go.
         """
         working, failed = asyncio.ensure_future(work), asyncio.ensure_future(self.failed.wait())
         try:
             await asyncio.wait((working, failed), return_when=asyncio.FIRST_COMPLETED)
-            self._check_failure()
-            await working
+            if self._failure is None:
+                await working
         finally:
             for each in (working, failed):
                 each.cancel()
@@ -268,18 +272,18 @@ class Node:
         """In order: leadership given up, no new requests, everything flushed and marked clean, the quorum left."""
         reason = "it was asked to" if self._failure is None else str(self._failure)
         self._on_event(NodeStopping(node_id=self.config.node_id, reason=reason))
-        clean = self._failure is None
-        if self._role is not None and clean:
-            await self._role.leave()
-        if self.control is not None and clean:
-            await self._let_others_leave(self.control)
+        # It may also fail while it stops.
+        if self._role is not None and self._failure is None:
+            await self._until_failed(self._role.leave())
+        if self.control is not None and self._failure is None:
+            await self._until_failed(self._let_others_leave(self.control))
         if self._server is not None:
             await self._server.stop(DRAIN_S)
         if self._role is not None:
             await self._role.stop()
         if self.control is not None:
             await self.control.stop()
-        if self._logs is not None and clean and self._role is not None:
+        if self._logs is not None and self._role is not None and self._failure is None:
             await self._offload(
                 self._logs.close_cleanly,
                 self._role.lifecycle.epoch,

@@ -37,6 +37,7 @@ def heartbeat(
         sessions.touch(broker.broker_id, situation.now_s, request.current_metadata_offset)
     failed = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
     if failed:
+        answer.should_shut_down = broker.fenced and request.want_shut_down
         return _directories_failed(situation, broker, failed, answer)
     if broker.fenced:
         if request.want_shut_down:

@@ -93,6 +93,10 @@ class LogManager:
         self._on_event(LogDirectoryOffline(directory=health.path, reason=str(error)))
         self.on_directory_offline(health, error)
 
+    @property
+    def any_online(self) -> bool:
+        return bool(self._online())
+
     def _online(self) -> list[ManagedDirectory]:
         return [directory for directory in self._directories.values() if directory.online]
 
@@ -277,10 +281,11 @@ class LogManager:
                 return log
             # A topic deleted and made again while we were down. Its records are not ours to delete: they are set aside.
             self._set_aside(partition, STRAY_SUFFIX)
-        if not is_new:
+        online = self._online()
+        if not is_new or not online:
             for directory in self._directories.values():
                 directory.health.check()
-        directory = min(self._online(), key=lambda candidate: len(candidate.logs))
+        directory = min(online, key=lambda candidate: len(candidate.logs))
         with directory.failing():
             directory.forget(partition)
             return self._open_log(directory, partition, topic_id, config, now_ms)

@@ -64,6 +64,60 @@ def test_a_failed_metadata_directory_stops_the_node() -> None:
 
 
 @pytest.mark.rule("C10")
+@pytest.mark.parametrize("metadata_fails", [False, True])
+def test_a_node_that_fails_while_it_stops_waits_for_nobody(metadata_fails: bool) -> None:
+    async def story() -> None:
+        disk = MemoryDisk()
+        config, _ = NodeConfig.parse(PROPERTIES)
+        format_directories(disk, config, None, random.Random(1), START_MS)
+        node = new_node(disk)
+        await node.start()
+        client = await VirtualClient.connect()
+        await client.create_topic("orders")
+        assert node.control is not None
+        stopping = asyncio.ensure_future(node.stop())
+        await asyncio.sleep(0)
+        assert not stopping.done()
+        began_s = asyncio.get_running_loop().time()
+        if metadata_fails:
+            node.control.quorum.fail(RuntimeError("the story says so"))
+        await stopping
+        assert (asyncio.get_running_loop().time() > began_s) is not metadata_fails
+        assert disk.exists("/data/.kafka_cleanshutdown") is not metadata_fails
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("C10")
+def test_a_node_stops_when_its_last_log_directory_fails() -> None:
+    async def story() -> None:
+        disk = MemoryDisk()
+        directories = {"log_dirs": "/data,/more", "metadata_log_dir": "/meta"}
+        given = PROPERTIES | {key.replace("_", "."): value for key, value in directories.items()}
+        config, _ = NodeConfig.parse(given)
+        format_directories(disk, config, None, random.Random(1), START_MS)
+        node = new_node(disk, **directories)
+        await node.start()
+        assert node.broker is not None
+        client = await VirtualClient.connect()
+        for topic in ("a", "b"):
+            await client.create_topic(topic)
+        disk.fault = lambda operation, path: errno.EIO if not path.startswith("/meta") else None
+        assert (await client.produce("a", b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert not node.failed.is_set()
+        assert (await client.produce("b", b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert node.failed.is_set()
+        # Metadata that comes meanwhile finds no directory for its logs, and is told so.
+        await client.create_topic("c")
+        assert node.broker.replicas.get(TopicPartition("c", 0)) is None
+        disk.fault = None
+        await node.stop()
+        assert not any(disk.exists(f"{path}/.kafka_cleanshutdown") for path in ("/data", "/more"))
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("C10")
 def test_a_failed_directory_takes_only_its_own_partitions() -> None:
     async def story() -> None:
         disk = MemoryDisk()

@@ -81,6 +81,8 @@ class TestFailing:
         assert state(harness)[0] == 2
         again = harness.heartbeat(1, offline_log_dirs=[directory_id(1)])
         assert again.is_fenced and harness.records == []
+        # It leads nothing any more: it may stop when it wants to, and need not wait for a directory to come back.
+        assert harness.heartbeat(1, offline_log_dirs=[directory_id(1)], want_shut_down=True).should_shut_down
 
     @pytest.mark.rule("C10")
     def test_a_fenced_broker_is_not_unfenced_with_it(self) -> None:
