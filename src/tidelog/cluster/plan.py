@@ -282,4 +282,6 @@ async def _format(
         status = await process.wait()
         words = last_lines(Path(said.name), 1)
     if status != 0:
-        raise ClusterError(f"formatting failed: {words or describe_exit(status)}", status=2 if status == 2 else 1)
+        # A node's complaint names its program, as ours will.
+        reason = words.removeprefix("tidelog: ") or describe_exit(status)
+        raise ClusterError(f"formatting failed: {reason}", status=2 if status == 2 else 1)

@@ -124,9 +124,12 @@ class NodeProcess:
 
     def bound_console(self) -> None:
         """Moves what the node printed aside once it is much; a node's own log rotates by itself."""
-        if self._console.stat().st_size > MAX_CONSOLE_BYTES:
-            shutil.copyfile(self._console, self._console.with_suffix(".log.1"))
-            os.truncate(self._console, 0)
+        try:
+            if self._console.stat().st_size > MAX_CONSOLE_BYTES:
+                shutil.copyfile(self._console, self._console.with_suffix(".log.1"))
+                os.truncate(self._console, 0)
+        except FileNotFoundError:
+            return  # somebody removed the directory of a running node: there is nothing to bound
 
     def last_words(self) -> str:
         """The end of what the process printed: the reason when it did not come up."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -97,6 +98,13 @@ async def test_a_paused_node_is_stopped_by_the_kernel_and_can_be_resumed_killed_
         await supervisor.kill(1)
 
 
+async def test_a_node_whose_directory_was_removed_is_stopped_all_the_same(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data") as supervisor:
+        shutil.rmtree(supervisor.directory.node_dir(1))
+        await supervisor.stop(1)
+        assert supervisor.node(1).state is NodeState.STOPPED
+
+
 async def test_a_crash_is_noticed_and_told(tmp_path: Path) -> None:
     crashed = asyncio.Event()
     events: list[NodeEvent] = []
@@ -166,7 +174,7 @@ async def test_node_directories_without_a_cluster_json_are_never_formatted(tmp_p
 
 async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> None:
     settings = {"fake.format.error": "the disk is made of cheese"}
-    with pytest.raises(ClusterError, match="formatting failed: tidelog: the disk is made of cheese"):
+    with pytest.raises(ClusterError, match="formatting failed: the disk is made of cheese"):
         async with fake_cluster.running(tmp_path / "data", settings=settings):
             pass
     async with fake_cluster.running(tmp_path / "data"):
