@@ -64,6 +64,8 @@ def consume(
         raise bad_usage("--offset goes with --partition")
     if offset is not None and from_beginning:
         raise bad_usage("--from-beginning and --offset contradict each other")
+    if as_json and key_separator is not None:
+        raise bad_usage("--json has the keys by themselves: leave out --key-separator, or --json")
     if group is not None and (partition is not None or offset is not None):
         raise bad_usage("a group assigns partitions itself: leave out --partition and --offset, or --group")
     start = _start(offset, EARLIEST if from_beginning else LATEST)
@@ -171,6 +173,9 @@ async def _take_over(client: "Client", consumer: "Consumer", member: Any, start:
     committed = await committed_offsets(client, member.group)
     new = [tp for tp in assigned if tp not in committed]
     found = await list_offsets(client, dict.fromkeys(new, start)) if new else {}
+    if new:
+        # As Kafka's consumers do: the group has begun here, also where nothing is read before we leave.
+        await member.commit({tp: found[tp].offset for tp in new})
     consumer.assign({tp: committed[tp].offset if tp in committed else found[tp].offset for tp in assigned})
 
 
