@@ -1,18 +1,22 @@
 """`up`, `down`, `status`: a cluster on this machine."""
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tidelog.cli.options import Data, Json, Settings, example, key_values
-from tidelog.cli.output import CommandFailed, note, print_json, print_table
-from tidelog.cli.session import cluster_errors, run_async
+from tidelog.cli.output import CommandFailed, note, print_done, table
+from tidelog.cli.session import cluster_errors, run_async, run_until_told
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidelog.cluster.run import Ready
     from tidelog.cluster.supervisor import NodeEvent
 
 DEFAULT_DATA: Final = Path("tidelog-data")
@@ -21,7 +25,7 @@ DEFAULT_DATA: Final = Path("tidelog-data")
 def register(app: typer.Typer) -> None:
     app.command(epilog=example("tidelog up --port 9092 --data ./tidelog-data", "tidelog up --detach"))(up)
     app.command(epilog=example("tidelog down --data ./tidelog-data"))(down)
-    app.command(epilog=example("tidelog status --data ./tidelog-data --json"))(status)
+    app.command(epilog=example("tidelog status --data ./tidelog-data --json", "tidelog status --watch"))(status)
 
 
 def up(
@@ -35,11 +39,12 @@ def up(
     ui_port: Annotated[int, typer.Option("--ui-port", help="Port of the live page, 0 for none.")] = 8080,
     settings: Settings = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; `tidelog down` stops it.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Start a cluster on this machine, one process a node, and keep it running.
 
     The same directory again continues with the same data. Prints a line `ready bootstrap=… ui=… metrics=… data=…`
-    when every broker serves. ctrl-C stops it.
+    when every broker serves; with --json the same as an object on one line. ctrl-C stops it.
     """
     from tidelog.cluster.detach import start_detached
     from tidelog.cluster.plan import ClusterRequest
@@ -52,12 +57,16 @@ def up(
         data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"), ui_port=ui_port
     )
     _warn_of_unknown_keys(request.settings)
+
+    def tell(ready: "Ready") -> None:
+        print(json.dumps(asdict(ready)) if as_json else ready.line(), flush=True)
+
     if detach:
-        print(cluster_errors(lambda: start_detached(request)))
+        tell(cluster_errors(lambda: start_detached(request)))
         return
 
-    def on_ready(line: str) -> None:
-        print(line, flush=True)
+    def on_ready(ready: "Ready") -> None:
+        tell(ready)
         note("ctrl-C stops it")
 
     def on_event(event: "NodeEvent") -> None:
@@ -82,33 +91,65 @@ def _warn_of_unknown_keys(settings: "Mapping[str, str]") -> None:
             print(f"tidelog: {unknown_key(name)}", file=sys.stderr)
 
 
-def down(data: Data = DEFAULT_DATA) -> None:
+def down(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """Stop a cluster cleanly."""
     from tidelog.cluster.detach import stop_cluster
     from tidelog.cluster.layout import ClusterDir
 
     if not cluster_errors(lambda: stop_cluster(ClusterDir(data))):
         raise CommandFailed(f"no cluster is running in {data}")
-    note("stopped")
+    print_done("stopped", as_json=as_json, data=str(data), stopped=True)
 
 
-def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
+def status(
+    data: Data = DEFAULT_DATA, watch: Watch = False, interval: Interval = DEFAULT_INTERVAL_S, as_json: Json = False
+) -> None:
     """Show the nodes of a cluster: id, process, port, state, roles, and which is the active controller."""
+    import asyncio
+
     from tidelog.cluster.detach import cluster_status
     from tidelog.cluster.layout import ClusterDir
 
-    found = cluster_errors(lambda: cluster_status(ClusterDir(data)))
-    if as_json:
-        print_json(found)
-        return
-    rows = [[node["id"], node["pid"], node["port"], node["state"], ",".join(node["roles"])] for node in found["nodes"]]
-    print_table(["NODE", "PID", "PORT", "STATE", "ROLES"], rows)
+    async def look() -> dict[str, Any]:
+        return await asyncio.to_thread(cluster_status, ClusterDir(data))
+
+    view = View(to_json=dict, to_text=_status_text)
+    looks = show_looks(look, view, as_json=as_json, watch=watch, interval_s=interval)
+    cluster_errors(lambda: run_until_told(looks))
+
+
+def _status_text(found: dict[str, Any]) -> str:
+    nodes = found["nodes"]
+    headings = ["NODE", "PID", "PORT", "STATE", "ROLES"]
+    rows = [[node["id"], node["pid"], node["port"], node["state"], ",".join(node["roles"])] for node in nodes]
+    faults = [_faults(node.get("links")) for node in nodes]
+    if any(faults):
+        headings.append("NETWORK")
+        rows = [[*row, words] for row, words in zip(rows, faults, strict=True)]
+    lines = [table(headings, rows)]
     controller = found["controller"]
     if controller is not None:
-        print(f"active controller: node {controller['id']}, epoch {controller['epoch']}")
-    elif any(node["state"] == "running" for node in found["nodes"]):
-        print("active controller: none known")
+        lines.append(f"active controller: node {controller['id']}, epoch {controller['epoch']}")
+    elif any(node["state"] == "running" for node in nodes):
+        lines.append("active controller: none known")
     if found.get("ui"):
-        print(f"live page: {found['ui']}")
-    if not found["supervised"] and any(node["pid"] for node in found["nodes"]):
-        print("tidelog: these nodes have no supervisor any more; `tidelog down` stops them", file=sys.stderr)
+        lines.append(f"live page: {found['ui']}")
+    if not found["supervised"] and any(node["pid"] for node in nodes):
+        lines.append("these nodes have no supervisor any more; `tidelog down` stops them")
+    return "\n".join(lines)
+
+
+def _faults(links: dict[str, Any] | None) -> str:
+    """What `chaos` did to what a node hears and says; nobody knows where no supervisor runs."""
+    if links is None:
+        return ""
+    deaf, mute = (",".join(map(str, links[key])) for key in ("deaf", "mute"))
+    words = []
+    if deaf and deaf == mute:
+        words.append(f"cut off from {deaf}")
+    else:
+        words += [f"does not hear {deaf}"] if deaf else []
+        words += [f"is not heard by {mute}"] if mute else []
+    if links["delay_ms"]:
+        words.append(f"is heard {links['delay_ms']} ms late")
+    return "; ".join(words)

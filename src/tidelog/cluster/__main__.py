@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import ClusterDir
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.properties import parse_settings
-from tidelog.cluster.run import run_cluster
+from tidelog.cluster.run import Ready, run_cluster
 from tidelog.cluster.supervisor import NodeEvent
 
 log = logging.getLogger("tidelog.cluster")
@@ -50,14 +51,14 @@ def _parse() -> ClusterRequest:
     )
 
 
-def _on_ready(request: ClusterRequest, line: str) -> None:
-    _tell({"ready": line})
+def _on_ready(request: ClusterRequest, ready: Ready) -> None:
+    _tell({"ready": asdict(ready)})
     # Whoever started us goes away now, and the pipes to it with it.
     log_fd = os.open(ClusterDir(request.data).supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     os.close(log_fd)
-    log.info("%s", line)
+    log.info("%s", ready.line())
 
 
 def _on_event(event: NodeEvent) -> None:

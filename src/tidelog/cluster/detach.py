@@ -17,13 +17,14 @@ from tidelog.cluster.node import STOP_TIMEOUT_S
 from tidelog.cluster.orphans import living_nodes, status_without_supervisor, terminate
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.quorum_view import active_controller
+from tidelog.cluster.run import Ready
 from tidelog.cluster.states import NodeState
 
 _POLL_S: Final = 0.05
 
 
-def start_detached(request: ClusterRequest) -> str:
-    """Starts a background supervisor and returns its ready line; its failure to start is ours."""
+def start_detached(request: ClusterRequest) -> Ready:
+    """Starts a background supervisor and returns once its cluster serves; its failure to start is ours."""
     command = [sys.executable, "-m", "tidelog.cluster", "--data", str(request.data)]
     if request.brokers is not None:
         command += ["--brokers", str(request.brokers)]
@@ -59,7 +60,7 @@ def start_detached(request: ClusterRequest) -> str:
     if "error" in answer:
         process.wait()
         raise ClusterError(answer["error"], status=answer["status"])
-    return str(answer["ready"])
+    return Ready(**answer["ready"])
 
 
 def stop_cluster(directory: ClusterDir) -> bool:

@@ -1,33 +1,84 @@
-"""A supervised cluster from start to end: what `tidelog up` runs, in the foreground or behind it."""
+"""A supervised cluster from start to end: for `tidelog up`, the demo and `tidelog.testing.Cluster`."""
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tidelog.cluster.control import ControlServer
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.readiness import Probe, probe_cluster
-from tidelog.cluster.supervisor import OnEvent, Supervisor
+from tidelog.cluster.supervisor import OnEvent, Supervisor, ignore_events
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def ready_line(supervisor: Supervisor) -> str:
-    """The line scripts wait for; `-` stands for what is off."""
-    ui = "-" if supervisor.page is None else supervisor.page.url
-    metrics = supervisor.layout.nodes[0].metrics_url
-    return f"ready bootstrap={supervisor.bootstrap} ui={ui} metrics={metrics} data={supervisor.directory}"
+def ignore_down() -> None:
+    """For clusters that end when their block does, whatever `tidelog down` asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Where a cluster that serves is found."""
+
+    bootstrap: str
+    ui: str | None
+    # Of the first node.
+    metrics: str
+    data: str
+
+    @classmethod
+    def of(cls, supervisor: Supervisor) -> "Ready":
+        return cls(
+            bootstrap=supervisor.bootstrap,
+            ui=None if supervisor.page is None else supervisor.page.url,
+            metrics=supervisor.layout.nodes[0].metrics_url,
+            data=str(supervisor.directory),
+        )
+
+    def line(self) -> str:
+        """What scripts wait for; `-` stands for what is off."""
+        return "ready " + " ".join(f"{name}={value or '-'}" for name, value in asdict(self).items())
+
+
+@asynccontextmanager
+async def supervised(
+    request: ClusterRequest,
+    *,
+    end: Callable[[Supervisor], Awaitable[object]],
+    on_down: Callable[[], None] = ignore_down,
+    on_event: OnEvent = ignore_events,
+    probe: Probe = probe_cluster,
+) -> AsyncIterator[Supervisor]:
+    """A supervisor that `chaos` and `status` reach; its nodes are not started yet.
+
+    `end` stops or kills them when the block ends; then whoever asked for that is told, and everything is let go.
+    """
+    supervisor = await Supervisor.create(request, on_event=on_event, probe=probe)
+    control = ControlServer(supervisor, on_down)
+    try:
+        await control.start()
+        yield supervisor
+    finally:
+        await end(supervisor)
+        control.cluster_stopped()
+        await control.close()
+        await supervisor.close()
 
 
 async def run_cluster(
     request: ClusterRequest,
     *,
-    on_ready: Callable[[str], None],
+    on_ready: Callable[[Ready], None],
     on_event: OnEvent,
     probe: Probe = probe_cluster,
 ) -> None:
-    """Runs until `down`, ctrl-C or SIGTERM; a second signal kills instead of stopping. `on_ready` is told the line."""
+    """What `tidelog up` runs, in the foreground or behind it.
+
+    Until `down`, ctrl-C or SIGTERM; a second signal kills instead of stopping. `on_ready` is told where it is.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     force = asyncio.Event()
@@ -40,22 +91,16 @@ async def run_cluster(
     for number in heeded:
         loop.add_signal_handler(number, on_signal)
     try:
-        supervisor = await Supervisor.create(request, on_event=on_event, probe=probe)
-        control = ControlServer(supervisor, on_down=stop.set)
-        try:
-            await control.start()
+        async with supervised(
+            request,
+            end=lambda supervisor: _stop(supervisor, force),
+            on_down=stop.set,
+            on_event=on_event,
+            probe=probe,
+        ) as supervisor:
             if await _until(supervisor.start_all(), stop):
-                if supervisor.page is not None:
-                    supervisor.page.start(supervisor.directory)
-                on_ready(ready_line(supervisor))
+                on_ready(Ready.of(supervisor))
                 await stop.wait()
-        finally:
-            await _stop(supervisor, force)
-            control.cluster_stopped()
-            await control.close()
-            if supervisor.page is not None:
-                await supervisor.page.stop()
-            supervisor.close()
     finally:
         for number in heeded:
             loop.remove_signal_handler(number)

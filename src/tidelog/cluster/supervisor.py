@@ -103,11 +103,13 @@ class Supervisor:
         return self._nodes[node_id]
 
     async def start_all(self, *, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Starts every node and waits until all of them serve as one cluster."""
+        """Starts every node, waits until all of them serve as one cluster, and has the page served."""
         nodes = list(self._nodes.values())
         for node in nodes:
             await node.start()
         await self._until_ready(nodes, timeout_s)
+        if self.page is not None:
+            self.page.start(self.directory)
 
     async def start(self, node_id: int, *, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Starts one node and waits until it serves; brokers that are down meanwhile do not matter.
@@ -179,11 +181,13 @@ class Supervisor:
         await asyncio.gather(*(node.kill() for node in self._nodes.values() if node.alive))
         await self._end_nursery()
 
-    def close(self) -> None:
-        """Lets go of ports and directory. No node may run any more."""
+    async def close(self) -> None:
+        """Ends the page and lets go of ports and directory. No node may run any more."""
         assert not any(node.alive for node in self._nodes.values()), "a node still runs"
         for task in self._later:
             task.cancel()
+        if self.page is not None:
+            await self.page.stop()
         self._prepared.release()
 
     async def _end_nursery(self) -> None:

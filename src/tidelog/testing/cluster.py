@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
@@ -13,10 +13,10 @@ from tidelog.client import topics
 from tidelog.client.client import Client, one_line
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError
-from tidelog.cluster.control import ControlServer
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.process import last_lines
+from tidelog.cluster.run import supervised
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
 from tidelog.testing.loop_thread import LoopThread
@@ -60,7 +60,9 @@ class Cluster:
         self._temporary: Path | None = None
         self._thread: LoopThread | None = None
         self._supervisor: Supervisor | None = None
-        self._control: ControlServer | None = None
+        # What `_start` has opened so far, and how its nodes end.
+        self._opened = AsyncExitStack()
+        self._ends_in_order = True
         self._client: Client | None = None
         self._witnesses: Witnesses | None = None
 
@@ -279,36 +281,25 @@ class Cluster:
             free_ports=True,
             settings=self._config,
         )
-        self._supervisor = await Supervisor.create(request)
-        self._control = ControlServer(self._supervisor, on_down=lambda: None)
-        await self._control.start()
+        self._supervisor = await self._opened.enter_async_context(supervised(request, end=self._end_nodes))
         await self._supervisor.start_all()
-        self._client = Client(self._supervisor.bootstrap, settings=_SETTINGS, retry_timeout_s=DEFAULT_TIMEOUT_S)
         self._witnesses = Witnesses(self._supervisor.layout)
+        self._opened.push_async_callback(self._witnesses.close)
+        self._client = Client(self._supervisor.bootstrap, settings=_SETTINGS, retry_timeout_s=DEFAULT_TIMEOUT_S)
+        self._opened.push_async_callback(self._client.close)
 
-    async def _stop(self, *, failed: bool) -> None:
-        if self._client is not None:
-            await self._client.close()
-        if self._witnesses is not None:
-            await self._witnesses.close()
-        if self._supervisor is not None:
-            # Nobody will read temporary data again, so nobody waits for an orderly end of it either.
-            if self._temporary is not None and not failed:
-                await self._supervisor.kill_all()
-            else:
-                await self._supervisor.stop_all()
-            if self._control is not None:
-                self._control.cluster_stopped()
-                await self._control.close()
-            self._supervisor.close()
+    async def _end_nodes(self, supervisor: Supervisor) -> None:
+        await (supervisor.stop_all() if self._ends_in_order else supervisor.kill_all())
 
     def _close(self, *, failed: bool) -> None:
         assert self._thread is not None
+        # Nobody will read temporary data again, so nobody waits for an orderly end of it either.
+        self._ends_in_order = failed or self._temporary is None
         try:
-            self._thread.call(self._stop(failed=failed))
+            self._thread.call(self._opened.aclose())
         finally:
             self._thread.close()
-            self._thread = self._supervisor = self._control = self._client = self._witnesses = None
+            self._thread = self._supervisor = self._client = self._witnesses = None
             if self._temporary is not None and not self.keep:
                 shutil.rmtree(self._temporary)
             self._temporary = None

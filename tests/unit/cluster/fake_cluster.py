@@ -58,4 +58,4 @@ async def running(
         yield supervisor
     finally:
         await supervisor.kill_all()
-        supervisor.close()
+        await supervisor.close()

@@ -1,12 +1,13 @@
 """`demo`: three brokers, load, SIGKILL to a leader, nothing lost; then the topic as a table on Spark, and a report."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.options import example
-from tidelog.cli.output import CommandFailed
+from tidelog.cli.options import Json, example
+from tidelog.cli.output import CommandFailed, print_json
 from tidelog.cli.session import cluster_errors
 
 REPORT: Final = Path("tidelog-demo.html")
@@ -25,13 +26,21 @@ def demo(
         Path, typer.Option("--report", metavar="FILE", help="Where the report with the pictures goes.")
     ] = REPORT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster running until ctrl-C.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Start three brokers, write to them, kill a leader in the middle, and show that nothing acknowledged was lost.
 
-    Then a pipeline on Spark makes a table of the topic, and a report with pictures is written.
+    Then a pipeline on Spark makes a table of the topic, and a report with pictures is written. With --json the story is
+    told on standard error, and its figures on standard output at the end.
     """
+    from rich.console import Console
+
     from tidelog.cli.demo.story import Plan, tell
 
     if not report.parent.is_dir():
         raise CommandFailed(f"{report.parent} is not a directory", 2)
-    cluster_errors(lambda: tell(Plan(seconds=seconds, with_spark=spark, report=report, keep=keep)))
+    plan = Plan(seconds=seconds, with_spark=spark, report=report, keep=keep)
+    console = Console(highlight=False, soft_wrap=True, stderr=as_json)
+    outcome = cluster_errors(lambda: tell(plan, console))
+    if as_json:
+        print_json(asdict(outcome))

@@ -4,7 +4,6 @@ import asyncio
 import signal
 import tempfile
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,10 +20,10 @@ from tidelog.cli.demo.writing import TOPIC, WRITERS, Counted, Score, count, writ
 from tidelog.client.client import Client
 from tidelog.client.replicas import ReplicaObserver
 from tidelog.client.topics import PartitionDescription, create_topic, describe_topic
-from tidelog.cluster.control import ControlServer
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.page import Page
 from tidelog.cluster.plan import ANY_PORT, ClusterRequest
+from tidelog.cluster.run import supervised
 from tidelog.cluster.supervisor import Supervisor
 from tidelog.jobs.session import why_no_spark
 
@@ -47,27 +46,46 @@ class Plan:
     keep: bool
 
 
-def tell(plan: Plan) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of it."""
+
+    acknowledged: int
+    read_back: int
+    missing: int
+    doubled: int
+    longest_wait_s: float
+    # Of the table that Spark made; None without it, and then why.
+    table_rows: int | None
+    no_table: str | None
+    report: str
+
+
+def tell(plan: Plan, console: Console) -> Outcome:
     """Runs the whole story; ClusterError when it does not end well."""
     with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as directory:
-        asyncio.run(_Story(plan, Path(directory)).run())
+        return asyncio.run(_Story(plan, Path(directory), console).run())
 
 
 @dataclass(slots=True)
 class _Story:
     plan: Plan
     directory: Path
-    console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
+    console: Console
     journal: Journal = field(default_factory=Journal)
     score: Score = field(default_factory=Score)
     _steps: int = 0
 
-    async def run(self) -> None:
+    async def run(self) -> Outcome:
         self.console.print(Text("Tidelog demo: kill a leader in the middle of a load, lose nothing\n", style="bold"))
         loop = asyncio.get_running_loop()
         began = loop.time()
-        async with AsyncExitStack() as stack:
-            supervisor, page = await self._cluster(stack)
+        request = ClusterRequest(data=self.directory / "cluster", brokers=BROKERS, free_ports=True, ui_port=ANY_PORT)
+        # Nobody will read this data again, so nobody waits for an orderly end of it.
+        async with supervised(request, end=Supervisor.kill_all) as supervisor:
+            await supervisor.start_all()
+            page = supervisor.page
+            assert page is not None, "a port was asked for"
             self._tell(f"{BROKERS} brokers are up on {supervisor.bootstrap} after {loop.time() - began:.1f} s")
             self.console.print(Text.assemble("   watch it in a browser: ", (page.url, "bold")))
             async with Client(supervisor.bootstrap, retry_timeout_s=_PATIENCE_S) as client:
@@ -82,27 +100,20 @@ class _Story:
                 await self._stay(supervisor, page)
         if not self.plan.keep:
             self._farewell()
+        return Outcome(
+            acknowledged=self.score.total,
+            read_back=counted.found,
+            missing=counted.missing,
+            doubled=counted.doubled,
+            longest_wait_s=round(self.score.longest_wait_s, 3),
+            table_rows=None if sold is None else sold.rows,
+            no_table=no_spark or None,
+            report=str(report.resolve()),
+        )
 
     def _tell(self, text: str | Text) -> None:
         self._steps += 1
         self.console.print(Text.assemble(f"{self._steps}. ", text))
-
-    async def _cluster(self, stack: AsyncExitStack) -> tuple[Supervisor, Page]:
-        request = ClusterRequest(data=self.directory / "cluster", brokers=BROKERS, free_ports=True, ui_port=ANY_PORT)
-        supervisor = await Supervisor.create(request)
-        stack.callback(supervisor.close)
-        # Nobody will read this data again, so nobody waits for an orderly end of it.
-        stack.push_async_callback(supervisor.kill_all)
-        control = ControlServer(supervisor, on_down=lambda: None)
-        stack.push_async_callback(control.close)
-        stack.callback(control.cluster_stopped)
-        await control.start()
-        await supervisor.start_all()
-        page = supervisor.page
-        assert page is not None, "a port was asked for"
-        stack.push_async_callback(page.stop)
-        page.start(supervisor.directory)
-        return supervisor, page
 
     # --- the kill --------------------------------------------------------------------------------------------------
 
