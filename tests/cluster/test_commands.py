@@ -28,7 +28,8 @@ def test_topics(tidelog: Commands) -> None:
     created = tidelog.run("topics", "create", "orders", "--partitions", "2", "--config", "retention.ms=600000")
     assert created == "Created topic orders.\n"
     assert "exists" in tidelog.run("topics", "create", "orders", status=1)
-    tidelog.run("topics", "create", "orders", "--if-not-exists")
+    again = tidelog.json("topics", "create", "orders", "--if-not-exists")
+    assert again == {"topic": "orders", "created": False}
     assert "orders" in tidelog.run("topics", "list").splitlines()
     head, *partitions = tidelog.run("topics", "describe", "orders").splitlines()
     assert head.startswith("Topic: orders\tTopicId: ")
@@ -39,10 +40,10 @@ def test_topics(tidelog: Commands) -> None:
     for quiet in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
         assert tidelog.run("topics", "describe", quiet) == ""
     assert len(tidelog.run("topics", "describe", "orders", "--at-min-isr-partitions").splitlines()) == 2
-    tidelog.run("topics", "alter", "orders", "--partitions", "3")
+    assert tidelog.json("topics", "alter", "orders", "--partitions", "3") == {"topic": "orders", "partitions": 3}
     assert len(tidelog.json("topics", "describe", "orders")[0]["partitions"]) == 3
     assert "no such topic" in tidelog.run("topics", "describe", "nowhere", status=1)
-    tidelog.run("topics", "delete", "orders")
+    assert tidelog.json("topics", "delete", "orders") == {"topic": "orders", "deleted": True}
     assert "orders" not in tidelog.run("topics", "list").splitlines()
 
 
@@ -56,7 +57,8 @@ def test_replica_assignment(tidelog: Commands) -> None:
 def test_configs(tidelog: Commands) -> None:
     tidelog.run("topics", "create", "tuned")
     tidelog.run("configs", "alter", "--topic", "tuned", "--set", "flush.ms=5", "--set", "retention.ms=7")
-    tidelog.run("configs", "alter", "--topic", "tuned", "--delete", "flush.ms")
+    altered = tidelog.json("configs", "alter", "--topic", "tuned", "--delete", "flush.ms")
+    assert altered == {"topic": "tuned", "set": {}, "deleted": ["flush.ms"]}
     found = {row["name"]: row["value"] for row in tidelog.json("configs", "describe", "--topic", "tuned")}
     assert found["retention.ms"] == "7" and "flush.ms" not in found
     assert "flush.ms" in tidelog.run("configs", "alter", "--topic", "tuned", "--set", "flush.ms=soon", status=1)
@@ -122,9 +124,19 @@ def test_groups(tidelog: Commands) -> None:
     assert tidelog.json("groups", "describe", "readers")["partitions"][0]["current_offset"] == 10
     tidelog.run(*shift, "--execute")
     assert tidelog.json("groups", "describe", "readers")["partitions"][0]["current_offset"] == 6
-    tidelog.run("groups", "delete", "readers")
+    assert tidelog.json("groups", "delete", "readers") == {"group": "readers", "deleted": True}
     assert "readers" in tidelog.run("groups", "delete", "readers", status=1)
     assert "readers" in tidelog.run("groups", "describe", "readers", status=1)
+
+
+def test_a_group_goes_on_where_it_began_also_in_partitions_it_had_no_time_to_read(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "halves", "--partitions", "2")
+    for partition in ("0", "1"):
+        tidelog.run("produce", "halves", "--partition", partition, stdin=f"of {partition}\n")
+    first = tidelog.run("consume", "halves", "--group", "hasty", "--from-beginning", "--max", "1")
+    # Nobody says `--from-beginning` any more: the group knows where it stands.
+    rest = tidelog.run("consume", "halves", "--group", "hasty", "--max", "1")
+    assert sorted([first, rest]) == ["of 0\n", "of 1\n"]
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "kill"])

@@ -49,7 +49,13 @@ def test_up_starts_three_nodes_that_are_one_cluster(tmp_path: Path) -> None:
         assert all(node["roles"] == ["broker", "controller"] for node in nodes)
         assert status["controller"]["id"] in (1, 2, 3) and status["controller"]["epoch"] >= 1
         table = tidelog.run("status", "--data", str(data))
-        assert f"active controller: node {status['controller']['id']}, epoch" in table
+        assert f"active controller: node {status['controller']['id']}, epoch" in table and "NETWORK" not in table
+        on_it = ("--data", str(data))
+        faults = {"command": "isolate", "node": 2, "from": [3]}
+        assert tidelog.json("chaos", "isolate", "2", "--from", "3", *on_it) == faults
+        assert tidelog.json("chaos", "slow", "2", "--ms", "5", *on_it) == {"command": "slow", "node": 2, "ms": 5}
+        assert "does not hear 3; is heard 5 ms late\n" in tidelog.run("status", *on_it)
+        assert tidelog.json("chaos", "heal", *on_it) == {"command": "heal"}
         tidelog.run("topics", "create", "orders", "--partitions", "3")
         (topic,) = tidelog.json("topics", "describe", "orders")
         assert all(sorted(partition["replicas"]) == [1, 2, 3] for partition in topic["partitions"])
@@ -113,7 +119,8 @@ def test_the_quorum_is_described_in_kafkas_words(cluster: Cluster, tidelog: Comm
 def test_a_voter_is_removed_and_added_again(tidelog: Commands) -> None:
     before = tidelog.json("quorum", "describe")
     (voter,) = [each for each in before["current_voters"] if each["id"] == 3]
-    tidelog.run("quorum", "remove", "--id", "3", "--directory-id", voter["directoryId"])
+    removed = tidelog.json("quorum", "remove", "--id", "3", "--directory-id", voter["directoryId"])
+    assert removed == {"node_id": 3, "directory_id": voter["directoryId"], "voter": False}
     wait_members(tidelog, voters=[1, 2], observers=[3, 4])
     assert "no node 3 votes" in tidelog.run("quorum", "remove", "--id", "3", status=1)
     again = ("quorum", "add", "--id", "3", "--endpoint", voter["endpoints"][0])
@@ -190,6 +197,7 @@ def test_a_reassignment_is_waited_for_and_its_throttle_taken_away(cluster: Clust
     tidelog.run("produce", "carried", stdin="".join(f"{number}\n" for number in range(1000)))
     move = ("reassign", "carried", "--partition", "0", "--replicas", "4,3", "--throttle", "10000000", "--wait")
     assert tidelog.json(*move) == []
+    assert "no partition 7" in tidelog.run("reassign", "carried", "--partition", "7", "--wait", status=1)
     cluster.wait_isr("carried", 0, {3, 4})
     (partition,) = tidelog.json("topics", "describe", "carried")[0]["partitions"]
     assert (partition["replicas"], partition["adding"], partition["removing"]) == ([4, 3], [], [])

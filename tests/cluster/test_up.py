@@ -47,7 +47,7 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
         # A second one is refused, and changes nothing.
         assert "already" in tidelog.run_process("up", "--data", str(data), *NO_PAGE, status=1)
         for verb, state in (("pause", "paused"), ("resume", "running"), ("kill", "killed"), ("start", "running")):
-            tidelog.run("chaos", verb, "1", "--data", str(data))
+            assert tidelog.json("chaos", verb, "1", "--data", str(data)) == {"command": verb, "node": 1}
             assert tidelog.json("status", "--data", str(data))["nodes"][0]["state"] == state
         assert "no node 2" in tidelog.run("chaos", "kill", "2", "--data", str(data), status=2)
         node = os.pidfd_open(pid_of(tidelog, data))
@@ -62,7 +62,7 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
         assert ready["bootstrap"] == f"127.0.0.1:{port}"
         assert sorted(tidelog.run("consume", "kept", "--from-beginning", "--max", "3").split()) == ["1", "2", "3"]
         assert json.loads((data / "cluster.json").read_text())["cluster_id"] == cluster_id
-        tidelog.run("down", "--data", str(data))
+        assert tidelog.json("down", "--data", str(data)) == {"data": str(data), "stopped": True}
         assert process.wait(TIMEOUT_S) == 0
     assert "no cluster is running" in tidelog.run("down", "--data", str(data), status=1)
 
@@ -85,10 +85,11 @@ def test_nodes_die_with_a_supervisor_that_is_killed_and_the_data_lives(tmp_path:
 def test_detached(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"127.0.0.1:{port}")
-    ready = tidelog.run_process("up", *ONE, "--data", str(data), "--port", str(port), *NO_PAGE, "--detach")
+    up = ("up", *ONE, "--data", str(data), "--port", str(port), *NO_PAGE, "--detach", "--json")
+    ready = json.loads(tidelog.run_process(*up))
     metrics = json.loads((data / "cluster.json").read_text())["nodes"][0]["metrics_port"]
     url = f"http://127.0.0.1:{metrics}/metrics"
-    assert ready == f"ready bootstrap=127.0.0.1:{port} ui=- metrics={url} data={data}\n"
+    assert ready == {"bootstrap": f"127.0.0.1:{port}", "ui": None, "metrics": url, "data": str(data)}
     try:
         tidelog.run("produce", "orders", stdin="still here\n")
         assert tidelog.json("status", "--data", str(data))["supervised"]
@@ -130,7 +131,8 @@ def test_node_and_format(tmp_path: Path, port: int) -> None:
     )
     tidelog = Commands(f"127.0.0.1:{port}")
     assert "tidelog format" in tidelog.run_process("node", "--config", str(config), status=1)
-    tidelog.run_process("format", "--config", str(config))
+    told = json.loads(tidelog.run_process("format", "--config", str(config), "--json"))
+    assert (told["node_id"], told["formatted"]) == (1, [str(tmp_path / "logs")]) and told["cluster_id"]
     tidelog.run_process("format", "--config", str(tmp_path / "nowhere"), status=2)
 
 

@@ -6,6 +6,7 @@ for a terminal's comforts. Exit status 2 is a mistake in the config or the comma
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import re
@@ -27,7 +28,7 @@ from tidelog.storage.posix import PosixDisk, raise_nofile_limit
 
 BAD_USAGE = 2
 FAILED = 1
-_FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers")
+_FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers", "json")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,6 +62,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--watch-fd", type=int, help=argparse.SUPPRESS)
     formatting = parser.add_argument_group("with format")
     formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
+    formatting.add_argument("--json", action="store_true", help="tell it as JSON, a line for each node")
     voters = formatting.add_mutually_exclusive_group()
     voters.add_argument(STANDALONE, action="store_true", help="this controller is the first and only voter")
     voters.add_argument(INITIAL, metavar="ID@HOST:PORT:DIRECTORYID,…", help="all first voters; the same on every node")
@@ -120,6 +122,10 @@ def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
         disk = PosixDisk(_open_files(config))
         now_ms = SystemWallClock().now_ms()
         cluster_id, formatted = format_directories(disk, config, options.cluster_id, rng, now_ms, flags)
+        if options.json:
+            told = {"node_id": config.node_id, "cluster_id": cluster_id, "formatted": formatted}
+            print(json.dumps(told))  # noqa: T201
+            continue
         for directory in formatted:
             print(f"formatted {directory} for node {config.node_id} of cluster {cluster_id}")  # noqa: T201
         if not formatted:

@@ -34,10 +34,12 @@ from tidelog.cli import (
     topics,
     verify,
 )
+from tidelog.cli.options import CommandList
 from tidelog.cli.output import FAILED, INTERRUPTED, USAGE, CommandFailed
 
 app = typer.Typer(
     name="tidelog",
+    cls=CommandList,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 def bench(
     records: Annotated[int, typer.Option("--records", min=1, help="How many to write and read.")] = 200_000,
     size: Annotated[int, typer.Option("--size", metavar="BYTES", min=1, max=1_000_000, help="Of each.")] = 100,
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0")] = "all",
+    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0", help="Whose word a record needs.")] = "all",
     brokers: Annotated[
         int | None,
         typer.Option("--brokers", min=1, max=99, help="On a cluster of its own with so many, gone afterwards."),

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example, key_values
-from tidelog.cli.output import bad_usage, note, print_json, print_table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example, key_values
+from tidelog.cli.output import bad_usage, print_done, print_json, print_table
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.client.configs import ConfigEntry, ResourceType
 
-app = typer.Typer(help="Describe and alter configs of topics and brokers.", no_args_is_help=True)
+app = commands("Describe and alter configs of topics and brokers.")
 
 Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Configs of a topic.")]
 Broker = Annotated[
@@ -65,6 +65,7 @@ def alter(
     delete_keys: Annotated[
         list[str] | None, typer.Option("--delete", "--delete-config", metavar="KEY", help="Back to its default.")
     ] = None,
+    as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Set and delete configs, all or none."""
@@ -79,7 +80,8 @@ def alter(
         await alter_configs(client, resource_type, name, set_keys=wanted, delete_keys=delete_keys or ())
 
     with_client(bootstrap, work)
-    note("changed")
+    resource = {"topic": topic} if topic is not None else {"broker": broker}
+    print_done("changed", as_json=as_json, **resource, set=wanted, deleted=delete_keys or [])
 
 
 def _resource(topic: str | None, broker: str | None) -> "tuple[ResourceType, str]":

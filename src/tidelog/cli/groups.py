@@ -4,25 +4,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table, table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_done, print_json, print_table, table
 from tidelog.cli.session import with_client
-from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.core.ids import TopicPartition
 
-app = typer.Typer(help="Consumer groups: who reads what, and how far.", no_args_is_help=True)
+app = commands("Consumer groups: who reads what, and how far.")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
 
 @app.command("list", epilog=example("tidelog groups list"))
-def list_command(as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def list_command(
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
     """List groups with their state."""
 
-    async def work(client: "Client") -> list[dict[str, Any]]:
+    async def look(client: "Client") -> list[dict[str, Any]]:
         from tidelog.client.groups import list_groups
 
         return [
@@ -30,11 +35,10 @@ def list_command(as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
             for group in await list_groups(client)
         ]
 
-    found = with_client(bootstrap, work)
-    if as_json:
-        print_json(found)
-    else:
-        print_table(["GROUP", "STATE", "TYPE"], [[row["group"], row["state"], row["protocol_type"]] for row in found])
+    def text(found: list[dict[str, Any]]) -> str:
+        return table(["GROUP", "STATE", "TYPE"], [list(row.values()) for row in found])
+
+    show(bootstrap, look, View(to_json=list, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog groups describe billing", "tidelog groups describe billing --watch"))
@@ -57,7 +61,7 @@ def describe(
             note(f"{found['state']}, {len(found['members'])} members")
         return table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
 
-    show(bootstrap, look, as_json=as_json, to_json=dict, to_text=text, watch=watch, interval_s=interval)
+    show(bootstrap, look, View(to_json=dict, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(
@@ -109,7 +113,7 @@ def reset_offsets(
 
 
 @app.command(epilog=example("tidelog groups delete billing"))
-def delete(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def delete(group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Delete a group that has no members, with its offsets."""
 
     async def work(client: "Client") -> None:
@@ -118,7 +122,7 @@ def delete(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         await delete_group(client, group)
 
     with_client(bootstrap, work)
-    note(f"group {group} is deleted")
+    print_done(f"group {group} is deleted", as_json=as_json, group=group, deleted=True)
 
 
 async def _describe(client: "Client", group: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Lines as records: grouped by partition into batches, a bounded number of them under way."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from tidelog.broker.clock import SystemWallClock
@@ -38,7 +38,14 @@ class LineSender:
     """Groups lines by partition and keeps a bounded number of batches under way."""
 
     def __init__(
-        self, producer: Producer, topic: str, partitions: int, partition: int | None, key_separator: str | None
+        self,
+        producer: Producer,
+        topic: str,
+        partitions: int,
+        partition: int | None,
+        key_separator: str | None,
+        *,
+        on_acknowledged: Callable[[int], None],
     ) -> None:
         self._producer = producer
         self._topic = topic
@@ -47,18 +54,21 @@ class LineSender:
         self._separator = key_separator.encode() if key_separator is not None else None
         self._line_number = 0
         self._turn = 0
+        # How many records so far; told batch by batch.
+        self._acknowledged = 0
+        self._on_acknowledged = on_acknowledged
 
     async def run(self, chunks: AsyncIterator[list[bytes]]) -> int:
         """Sends everything and returns the number of records acknowledged."""
         try:
-            return await self._run(chunks)
+            await self._run(chunks)
         except ExceptionGroup as failures:
             # One batch failed and the others were given up with it: its error is the reason.
             raise failures.exceptions[0] from None
+        return self._acknowledged
 
-    async def _run(self, chunks: AsyncIterator[list[bytes]]) -> int:
-        sending: set[asyncio.Task[int]] = set()
-        total = 0
+    async def _run(self, chunks: AsyncIterator[list[bytes]]) -> None:
+        sending: set[asyncio.Task[None]] = set()
         failure: CommandFailed | None = None
         async with asyncio.TaskGroup() as group:
             async for lines in chunks:
@@ -69,16 +79,15 @@ class LineSender:
                     break
                 for partition, records in batches:
                     if len(sending) >= _BATCHES_IN_FLIGHT:
-                        done, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-                        total += sum(task.result() for task in done)
+                        _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
                     sending.add(group.create_task(self._send(partition, records)))
         if failure is not None:
             raise failure
-        return total + sum(task.result() for task in sending)
 
-    async def _send(self, partition: int, records: list[Record]) -> int:
+    async def _send(self, partition: int, records: list[Record]) -> None:
         await self._producer.send(self._topic, partition, records)
-        return len(records)
+        self._acknowledged += len(records)
+        self._on_acknowledged(self._acknowledged)
 
     def _batches(self, lines: list[bytes]) -> list[tuple[int, list[Record]]]:
         now_ms = SystemWallClock().now_ms()

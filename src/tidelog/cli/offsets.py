@@ -6,7 +6,7 @@ import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
 from tidelog.cli.output import bad_usage, table
-from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -49,7 +49,7 @@ def offsets(
         columns = _ENDS if timestamp is None else _MOMENTS
         return table(list(columns), [[row[name] for name in columns.values()] for row in rows])
 
-    show(bootstrap, look, as_json=as_json, to_json=list, to_text=text, watch=watch, interval_s=interval)
+    show(bootstrap, look, View(to_json=list, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
 
 
 def parse_time(text: str) -> int:

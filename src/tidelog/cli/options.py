@@ -1,11 +1,14 @@
-"""Options that several commands share, so that they are spelled and explained alike."""
+"""What several commands share, so that it is spelled and explained alike: options, examples, lists of commands."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+# Longer than the first sentence of any help text.
+_SENTENCE_CHARACTERS: Final = 200
 
 Bootstrap = Annotated[
     str,
@@ -17,6 +20,20 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A Kafka config key; may be repeated."),
 ]
+
+
+class CommandList(TyperGroup):
+    """Names its commands with their first sentence, which would be cut at the end of the line otherwise."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, command.get_short_help_str(_SENTENCE_CHARACTERS)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def commands(words: str) -> typer.Typer:
+    """A group of commands, such as `tidelog topics`."""
+    return typer.Typer(cls=CommandList, help=words, no_args_is_help=True)
 
 
 def example(*lines: str) -> str:

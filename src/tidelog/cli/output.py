@@ -50,6 +50,20 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
+def print_done(words: str, *, as_json: bool, **facts: Any) -> None:
+    """How a command ends that changes something: what it did for programs, a remark for a person at a terminal."""
+    if as_json:
+        print_json(facts)
+    else:
+        note(words)
+
+
+def progress(words: str) -> None:
+    """How far long work is: one line at a terminal, in place of the last one. No words take it away."""
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{words}", end="", flush=True)
+
+
 def note(message: str) -> None:
     """A remark for a person at a terminal; silent in scripts."""
     if sys.stderr.isatty():

@@ -1,12 +1,13 @@
 """`page`: a trace of a simulation played in a browser. The page of a cluster comes with `up`."""
 
+import json
 import secrets
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidelog.cli.options import example
+from tidelog.cli.options import Json, example
 from tidelog.cli.output import CommandFailed, note
 from tidelog.cli.session import cluster_errors, run_async
 
@@ -18,6 +19,7 @@ def register(app: typer.Typer) -> None:
 def page(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `tidelog sim --replay SEED --trace` wrote.")],
     ui_port: Annotated[int, typer.Option("--ui-port", min=1, max=65535, help="Port of the page.")] = 8080,
+    as_json: Json = False,
 ) -> None:
     """Play a trace of `tidelog sim` in a browser, step by step, forward and back. Needs no cluster; ctrl-C ends it."""
     from tidelog.cluster.ports import listen_on_loopback
@@ -33,6 +35,7 @@ def page(
         raise CommandFailed(f"{trace}: {error}", 2) from error
     sockets = cluster_errors(lambda: listen_on_loopback(ui_port))
     token = secrets.token_urlsafe(18)
-    print(f"ready ui=http://127.0.0.1:{ui_port}/#token={token} trace={trace}", flush=True)
+    ready = {"ui": f"http://127.0.0.1:{ui_port}/#token={token}", "trace": str(trace)}
+    print(json.dumps(ready) if as_json else f"ready ui={ready['ui']} trace={trace}", flush=True)
     note("ctrl-C ends it")
     run_async(serve(sockets, token=token, given=given))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import Json, example
+from tidelog.cli.options import Json, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
 
 if TYPE_CHECKING:
     from tidelog.jobs.pipeline.model import Pipeline
     from tidelog.jobs.pipeline.state import RunState, StateFolder
 
-app = typer.Typer(help="Data pipelines on Spark: topics, SQL, tables.", no_args_is_help=True)
+app = commands("Data pipelines on Spark: topics, SQL, tables.")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, in TOML.")]
 Bootstrap = Annotated[

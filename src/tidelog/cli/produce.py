@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import bad_usage, note, print_json
+from tidelog.cli.output import bad_usage, note, print_json, progress
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -63,11 +63,22 @@ def produce(
             raise bad_usage(f"{topic} has {partitions} partitions, numbered from 0")
         codec = Codec[compression.upper()]
         producer = Producer(client, acks=ACKS[acks], codec=codec, delivery_timeout_s=timeout)
-        if sys.stdin.isatty():
+        by_hand = sys.stdin.isatty()
+        if by_hand:
             note("one record a line; ctrl-D ends")
-        return await LineSender(producer, topic, partitions, partition, key_separator).run(line_chunks())
 
-    count = with_client(bootstrap, work)
+        def on_acknowledged(so_far: int) -> None:
+            if not by_hand and not as_json:
+                progress(f"{so_far} records")
+
+        sender = LineSender(producer, topic, partitions, partition, key_separator, on_acknowledged=on_acknowledged)
+        return await sender.run(line_chunks())
+
+    try:
+        count = with_client(bootstrap, work)
+    finally:
+        if not as_json:
+            progress("")
     if as_json:
         print_json({"topic": topic, "records": count})
     else:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example
+from tidelog.cli.output import CommandFailed, bad_usage, print_done, table
 from tidelog.cli.session import with_client
-from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.client.quorum import QuorumDescription, QuorumEndpoint, QuorumReplica
 
-app = typer.Typer(help="Describe the metadata quorum, add and remove its voters.", no_args_is_help=True)
+app = commands("Describe the metadata quorum, add and remove its voters.")
 
 Id = Annotated[int, typer.Option("--id", min=0, metavar="NODE", help="Id of the controller.")]
 DirectoryId = Annotated[
@@ -62,7 +62,7 @@ def describe(
             lines.append(f"{word + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
         return "\n".join(lines)
 
-    show(bootstrap, look, as_json=as_json, to_json=as_data, to_text=text, watch=watch, interval_s=interval)
+    show(bootstrap, look, View(to_json=as_data, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog quorum add --id 4 --endpoint CONTROLLER://127.0.0.1:9096"))
@@ -73,6 +73,7 @@ def add(
         typer.Option("--endpoint", metavar="NAME://HOST:PORT", help="Its controller listener; repeat for several."),
     ] = None,
     directory_id: DirectoryId = None,
+    as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Give a running controller a vote, once it has caught up with the metadata log."""
@@ -81,27 +82,38 @@ def add(
     listeners = [_endpoint(text) for text in endpoints]
     directory = _directory_id(directory_id)
 
-    async def work(client: "Client") -> None:
+    async def work(client: "Client") -> "UUID":
         from tidelog.client.quorum import add_voter
 
-        await add_voter(client, node, directory or await _known_directory(client, node, voters_only=False), listeners)
+        added = directory or await _known_directory(client, node, voters_only=False)
+        await add_voter(client, node, added, listeners)
+        return added
 
-    with_client(bootstrap, work)
-    note(f"node {node} is a voter")
+    _print_done(node, with_client(bootstrap, work), "is a voter", votes=True, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog quorum remove --id 3"))
-def remove(node: Id, directory_id: DirectoryId = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def remove(
+    node: Id, directory_id: DirectoryId = None, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+) -> None:
     """Take a controller's vote away. A node that lost its disk is removed by its old directory id."""
     directory = _directory_id(directory_id)
 
-    async def work(client: "Client") -> None:
+    async def work(client: "Client") -> "UUID":
         from tidelog.client.quorum import remove_voter
 
-        await remove_voter(client, node, directory or await _known_directory(client, node, voters_only=True))
+        removed = directory or await _known_directory(client, node, voters_only=True)
+        await remove_voter(client, node, removed)
+        return removed
 
-    with_client(bootstrap, work)
-    note(f"node {node} is no voter any more")
+    _print_done(node, with_client(bootstrap, work), "is no voter any more", votes=False, as_json=as_json)
+
+
+def _print_done(node: int, directory: "UUID", words: str, *, votes: bool, as_json: bool) -> None:
+    from tidelog.core.ids import uuid_to_text
+
+    facts = {"node_id": node, "directory_id": uuid_to_text(directory), "voter": votes}
+    print_done(f"node {node} {words}", as_json=as_json, **facts)
 
 
 _STATUS = {

@@ -1,25 +1,29 @@
 """`reassign`: move the replicas of a partition, list what is moving, cancel it."""
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, progress, table
 from tidelog.cli.session import with_client
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.client.client import Client
     from tidelog.client.reassignments import Reassignment
+    from tidelog.core.ids import TopicPartition
 
 
 def register(app: typer.Typer) -> None:
     app.command(
         epilog=example(
             "tidelog reassign orders --partition 0 --replicas 1,2,4 --throttle 10000000 --wait",
-            "tidelog reassign --list",
+            "tidelog reassign --list --watch",
             "tidelog reassign orders --partition 0 --cancel",
         )
     )(reassign)
@@ -43,8 +47,10 @@ def reassign(
     wait: Annotated[
         bool, typer.Option("--wait", help="Until it is done; also for one begun before. Ends its throttle.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="Show reassignments under way.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Show reassignments under way.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas of before.")] = False,
+    watch: Watch = False,
+    interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -52,33 +58,42 @@ def reassign(
 
     --list and --cancel take all reassignments under way, those of a TOPIC, or that of one --partition.
     """
-    if show + cancel + (replicas is not None) > 1:
+    if listing + cancel + (replicas is not None) > 1:
         raise bad_usage("give one of --replicas, --list and --cancel")
-    if not (show or cancel or wait or replicas is not None):
+    if not (listing or cancel or wait or replicas is not None):
         raise bad_usage("say what to do: --replicas, --wait, --list or --cancel")
     if partition is not None and topic is None:
         raise bad_usage("--partition wants a TOPIC")
     if throttle is not None and replicas is None:
         raise bad_usage("--throttle wants --replicas")
-    if replicas is not None or (wait and not show and not cancel):
+    if replicas is not None or (wait and not listing and not cancel):
         if topic is None or partition is None:
             raise bad_usage("name one partition: TOPIC --partition P")
+        if watch:
+            raise bad_usage("--watch goes with --list; --wait shows how far one reassignment is")
         target = None if replicas is None else _brokers(replicas)
         _move(bootstrap, topic, partition, target, throttle, wait=wait, as_json=as_json)
         return
-    found = with_client(bootstrap, lambda client: _ongoing(client, topic, partition, cancel=cancel))
-    if cancel and not found:
-        raise CommandFailed("no reassignment is in progress" + ("" if topic is None else f" for {topic}"))
-    if as_json:
-        print_json([_as_json(each) for each in found])
-    elif cancel:
-        note(f"cancelled {len(found)}")
-    else:
-        rows = [
-            [each.tp.topic, each.tp.partition, _text(each.replicas), _text(each.adding), _text(each.removing)]
-            for each in found
-        ]
-        print_table(["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"], rows)
+    if cancel:
+        found = with_client(bootstrap, lambda client: _cancel(client, topic, partition))
+        if not found:
+            raise CommandFailed("no reassignment is in progress" + ("" if topic is None else f" for {topic}"))
+        if as_json:
+            print_json([_as_json(each) for each in found])
+        else:
+            note(f"cancelled {len(found)}")
+        return
+    view = View(to_json=lambda ongoing: [_as_json(each) for each in ongoing], to_text=_table)
+    look = partial(_ongoing, topic=topic, partition=partition)
+    show(bootstrap, look, view, as_json=as_json, watch=watch, interval_s=interval)
+
+
+def _table(found: "list[Reassignment]") -> str:
+    rows = [
+        [each.tp.topic, each.tp.partition, _text(each.replicas), _text(each.adding), _text(each.removing)]
+        for each in found
+    ]
+    return table(["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"], rows)
 
 
 def _move(
@@ -92,21 +107,23 @@ def _move(
     as_json: bool,
 ) -> None:
     async def work(client: "Client") -> "list[Reassignment]":
-        from tidelog.client.reassignments import alter_reassignments, list_reassignments, wait_reassigned
+        from tidelog.client.reassignments import alter_reassignments, list_reassignments
         from tidelog.client.throttles import remove_throttle, set_throttle
         from tidelog.client.topics import describe_topic
         from tidelog.core.ids import TopicPartition
 
         tp = TopicPartition(topic, partition)
+        described = {each.partition: each for each in (await describe_topic(client, topic)).partitions}
+        if partition not in described:
+            raise CommandFailed(f"{topic} has no partition {partition}, it has {len(described)}")
         if target is not None:
             # Before anything is copied, so that nothing is copied at full speed first.
             if throttle is not None:
-                described = {each.partition: each for each in (await describe_topic(client, topic)).partitions}
-                old = described[partition].replicas if partition in described else ()
+                old = described[partition].replicas
                 await set_throttle(client, topic, partition, old=old, new=target, bytes_per_second=throttle)
             await alter_reassignments(client, {tp: target})
         if wait:
-            await wait_reassigned(client, [tp])
+            await _wait(client, tp, show=not as_json)
             await _end_rates(client, await remove_throttle(client, topic, partition))
         return await list_reassignments(client, [tp])
 
@@ -119,16 +136,41 @@ def _move(
         note(f"{topic}-{partition} is where it should be")
 
 
-async def _ongoing(client: "Client", topic: str | None, partition: int | None, *, cancel: bool) -> "list[Reassignment]":
-    from tidelog.client.reassignments import alter_reassignments, list_reassignments
-    from tidelog.client.throttles import remove_throttle
+async def _wait(client: "Client", tp: "TopicPartition", *, show: bool) -> None:
+    """Until it is done; meanwhile a terminal is told what the new replicas still lack."""
+    from tidelog.client.reassignments import wait_reassigned
+    from tidelog.client.replicas import ReplicaObserver
 
-    found = [
+    observer = ReplicaObserver(client, tp.topic)
+
+    async def on_look(found: "list[Reassignment]") -> None:
+        adding = {broker for each in found for broker in each.adding}
+        replicas = [each for view in await observer.look() if view.partition == tp.partition for each in view.replicas]
+        lags = [f"{each.broker} lacks {each.lag} records" for each in replicas if each.broker in adding and each.lag]
+        progress(f"{tp} moves: {', '.join(lags)}" if lags else f"{tp} moves")
+
+    showing = show and sys.stdout.isatty()
+    await wait_reassigned(client, [tp], on_look=on_look if showing else None)
+    if showing:
+        progress("")
+
+
+async def _ongoing(client: "Client", topic: str | None, partition: int | None) -> "list[Reassignment]":
+    from tidelog.client.reassignments import list_reassignments
+
+    return [
         each
         for each in await list_reassignments(client)
         if topic in (None, each.tp.topic) and partition in (None, each.tp.partition)
     ]
-    if cancel and found:
+
+
+async def _cancel(client: "Client", topic: str | None, partition: int | None) -> "list[Reassignment]":
+    from tidelog.client.reassignments import alter_reassignments
+    from tidelog.client.throttles import remove_throttle
+
+    found = await _ongoing(client, topic, partition)
+    if found:
         await alter_reassignments(client, {each.tp: None for each in found})
         throttled: set[int] = set()
         for each in found:

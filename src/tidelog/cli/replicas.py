@@ -1,15 +1,14 @@
 """`replicas`: each replica of a topic as it is now, live with `--watch`."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, print_json, print_table
+from tidelog.cli.output import CommandFailed, table
 from tidelog.cli.session import with_client
-from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -44,19 +43,22 @@ def replicas(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show every replica: its offsets in its own words, its lag and its place in the ISR in its leader's."""
+    view = View(
+        to_json=lambda found: [as_dict(each) for each in found],
+        to_text=lambda found: table(HEADINGS, rows(found)),
+        to_screen=_coloured,
+        to_news=lambda found: [story(each, replica) for each in found for replica in each.replicas],
+    )
 
     async def work(client: "Client") -> None:
         from tidelog.client.replicas import ReplicaObserver
 
         observer = ReplicaObserver(client, topic)
-        if watch:
-            await _watch(observer.look, topic, partition, interval, as_json=as_json)
-            return
-        views = _chosen(await observer.look(), topic, partition)
-        if as_json:
-            print_json([as_dict(view) for view in views])
-        else:
-            print_table(HEADINGS, rows(views))
+
+        async def look() -> "list[PartitionView]":
+            return _chosen(await observer.look(), topic, partition)
+
+        await show_looks(look, view, as_json=as_json, watch=watch, interval_s=interval)
 
     with_client(bootstrap, work)
 
@@ -68,78 +70,22 @@ def _chosen(views: "list[PartitionView]", topic: str, partition: int | None) -> 
     return found
 
 
-# --- watching --------------------------------------------------------------------------------------------------------
-
-
-async def _watch(look: Any, topic: str, partition: int | None, interval: float, *, as_json: bool) -> None:
-    import asyncio
-    import sys
-
-    show = _json_line if as_json else (_Screen() if sys.stdout.isatty() else _Lines())
-    try:
-        while True:
-            show(_chosen(await look(), topic, partition))
-            await asyncio.sleep(interval)
-    finally:
-        if isinstance(show, _Screen):
-            show.close()
-
-
-def _json_line(views: "list[PartitionView]") -> None:
-    """One document a line, for programs that read along."""
-    print(json.dumps([as_dict(view) for view in views]), flush=True)
-
-
-class _Screen:
-    """A table in place: what stays the same is not drawn again, so nothing flickers."""
-
-    def __init__(self) -> None:
-        from rich.live import Live
-
-        self._live = Live(auto_refresh=False, vertical_overflow="crop")
-        self._live.start()
-
-    def __call__(self, views: "list[PartitionView]") -> None:
-        self._live.update(_table(views), refresh=True)
-
-    def close(self) -> None:
-        self._live.stop()
-
-
 _COLOURS: Final = {"leader": "bold", "offline": "red", "silent": "yellow", "deposed": "magenta"}
 
 
-def _table(views: "Sequence[PartitionView]") -> Any:
+def _coloured(views: "Sequence[PartitionView]") -> Any:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    drawn = Table(box=None, pad_edge=False, header_style="dim")
     for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading in ("STATE", "IN-ISR") else "right", no_wrap=True)
+        drawn.add_column(heading, justify="left" if heading in ("STATE", "IN-ISR") else "right", no_wrap=True)
     for row in rows(views):
-        table.add_row(*("-" if cell is None else str(cell) for cell in row), style=_COLOURS.get(str(row[2]), ""))
-    return table
-
-
-class _Lines:
-    """A line for each replica at first, then one for each that is not as it was. Ages alone are no news."""
-
-    def __init__(self) -> None:
-        self._told: dict[tuple[int, int], str] = {}
-
-    def __call__(self, views: "list[PartitionView]") -> None:
-        for view in views:
-            for replica in view.replicas:
-                line = story(view, replica)
-                if self._told.get((view.partition, replica.broker)) != line:
-                    self._told[view.partition, replica.broker] = line
-                    print(line, flush=True)
-
-
-# --- words -----------------------------------------------------------------------------------------------------------
+        drawn.add_row(*("-" if cell is None else str(cell) for cell in row), style=_COLOURS.get(str(row[2]), ""))
+    return drawn
 
 
 def story(view: "PartitionView", replica: "ReplicaView") -> str:
-    """One replica in one line of `key=value`."""
+    """One replica in one line of `key=value`. Ages alone are no news."""
     values = {
         "state": replica.status.value,
         "isr": replica.membership.value,

@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+from tidelog.cli.options import Json, commands, example
+from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from tidelog.sim.scenario.library import Story
     from tidelog.sim.scenario.picture import Picture
     from tidelog.sim.scenario.runner import Moment
 
-app = typer.Typer(
-    help="Stories of replication under simulation: what each step leads to, and the rule that explains it.",
-    no_args_is_help=True,
-)
+app = commands("Stories of replication under simulation: what each step leads to, and the rule that explains it.")
 
 _WIDTH: Final = 100
-_CLEAR_LINE: Final = "\r\x1b[K"
 _PROMPT: Final = "-- Enter: next step, q: quit --"
 _COLOURS: Final = {
     "step": "1;36",
@@ -220,7 +216,7 @@ def _wait() -> bool:
             pass
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, was)
-        print(_CLEAR_LINE, end="", flush=True)
+        progress("")
     return key in (b"\n", b"\r", b" ")
 
 

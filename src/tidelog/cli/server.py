@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidelog.cli.options import Settings, example, key_values
+from tidelog.cli.options import Json, Settings, example, key_values
 
 Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="A Kafka-style server.properties.")]
 
@@ -53,6 +53,7 @@ def format_directories(
     no_initial_controllers: Annotated[
         bool, typer.Option("--no-initial-controllers", help="This controller joins a quorum that exists.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Prepare a node's directories: their cluster and node ids, and on a controller who votes first.
 
@@ -72,14 +73,21 @@ def format_directories(
         arguments.append(f"--initial-controllers={initial_controllers}")
     if no_initial_controllers:
         arguments.append("--no-initial-controllers")
+    if as_json:
+        arguments.append("--json")
     _become_broker(arguments)
 
 
-def print_random_uuid() -> None:
+def print_random_uuid(as_json: Json = False) -> None:
     """Print a new id: for a cluster, or for the directory of one of the first voters."""
+    from tidelog.cli.output import print_json
     from tidelog.core.ids import random_uuid, uuid_to_text
 
-    typer.echo(uuid_to_text(random_uuid(random.SystemRandom())))
+    uuid = uuid_to_text(random_uuid(random.SystemRandom()))
+    if as_json:
+        print_json({"uuid": uuid})
+    else:
+        typer.echo(uuid)
 
 
 def _become_broker(arguments: list[str]) -> NoReturn:

@@ -15,8 +15,6 @@ T = TypeVar("T")
 
 def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, retry_timeout_s: float = 30.0) -> T:
     """Connects, does the work, disconnects."""
-    import asyncio
-
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.errors import ClientError
@@ -28,14 +26,11 @@ def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, ret
         raise bad_usage(f"--bootstrap: {error}") from error
 
     async def session() -> T:
-        _cancel_on_sigterm()
         async with Client(addresses, retry_timeout_s=retry_timeout_s) as client:
             return await work(client)
 
     try:
-        return run_async(session())
-    except asyncio.CancelledError:
-        raise typer.Exit(TERMINATED) from None
+        return run_until_told(session())
     except (ApiError, ClientError) as error:
         raise CommandFailed(one_line(error)) from error
     except WireError as error:
@@ -48,8 +43,21 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
+def run_until_told(work: Coroutine[Any, Any, T]) -> T:
+    """SIGTERM ends it as ctrl-C does: what has begun is ended, a member leaves its group."""
+    import asyncio
+
+    async def cancellable() -> T:
+        _cancel_on_sigterm()
+        return await work
+
+    try:
+        return run_async(cancellable())
+    except asyncio.CancelledError:
+        raise typer.Exit(TERMINATED) from None
+
+
 def _cancel_on_sigterm() -> None:
-    """As ctrl-C does: what has begun is ended, a member leaves its group."""
     import asyncio
     import signal
     import threading

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from tidelog.cli.options import Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from tidelog.sim.campaign import Outcome, Settings
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CLEAR_LINE: Final = "\r\x1b[K"
 _TOLD_EVERY: Final = 100
 _DEFAULT_MINUTES: Final = 0.5
 _DEFAULT_FAULTS: Final = "all"
@@ -61,7 +60,7 @@ def sim(
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, max=256, help="[default: one for each core]")
+        int | None, typer.Option("--processes", min=1, max=256, help="How many at once. [default: one for each core]")
     ] = None,
     shrinking: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Look for fewer faults with which a failing seed still fails.")
@@ -115,15 +114,15 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
     for outcome in run_seeds(seeds, settings, processes=min(processes, len(seeds))):
         totals.add(outcome)
         if show:
-            print(f"{_CLEAR_LINE}seed {outcome.seed}: {_progress(totals, len(seeds))}", end="", flush=True)
+            progress(f"seed {outcome.seed}: {_so_far(totals, len(seeds))}")
         elif totals.seeds % _TOLD_EVERY == 0:
             # Into a log: a run of thousands takes an hour.
-            print(f"… {_progress(totals, len(seeds))}", file=sys.stderr, flush=True)
+            print(f"… {_so_far(totals, len(seeds))}", file=sys.stderr, flush=True)
         if outcome.failure is not None:
             failed = outcome
             break
     if show:
-        print(_CLEAR_LINE, end="", flush=True)
+        progress("")
     missing = [] if failed is not None else totals.never_happened(settings)
     if as_json:
         print_json(_as_json(totals, failed) | {"never_happened": missing})
@@ -135,7 +134,7 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
         raise CommandFailed(f"never happened in {totals.seeds} seeds: {', '.join(missing)}")
 
 
-def _progress(totals: "Totals", of: int) -> str:
+def _so_far(totals: "Totals", of: int) -> str:
     return (
         f"{totals.seeds} of {of} seeds, {totals.seconds:.0f} simulated s, {totals.faults.total()} faults, "
         f"{totals.acknowledged} acknowledged batches"
@@ -214,13 +213,13 @@ def _explain(failed: "Outcome", settings: "Settings", *, shrinking: bool, show: 
 
     def on_try(left: int) -> None:
         if show:
-            print(f"{_CLEAR_LINE}seed {failed.seed} made smaller: {left} faults left", end="", flush=True)
+            progress(f"seed {failed.seed} made smaller: {left} faults left")
 
     plan, outcome = failed.plan, failed
     if shrinking:
         plan, outcome = _quiet(lambda: shrink(failed, settings, on_try=on_try))
     if show:
-        print(_CLEAR_LINE, end="", flush=True)
+        progress("")
     replay = f"tidelog sim --replay {failed.seed}{_options(settings)}"
     if not as_json:
         assert outcome.failure is not None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example, key_values
-from tidelog.cli.output import bad_usage, note, print_json
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example, key_values
+from tidelog.cli.output import bad_usage, note, print_done, print_json
 from tidelog.cli.session import with_client
-from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, Watch, show
+from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidelog.client.reassignments import Reassignment
     from tidelog.client.topics import PartitionDescription, TopicDescription
 
-app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
+app = commands("Create, list, describe, grow and delete topics.")
 
 _REASSIGNMENTS_TIMEOUT_MS: Final = 1000
 
@@ -41,6 +41,7 @@ def create(
     ] = None,
     config: Annotated[list[str] | None, typer.Option("--config", metavar="K=V", help="A topic config; repeat.")] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic of that name is no error.")] = False,
+    as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Create a topic."""
@@ -68,7 +69,10 @@ def create(
             raise
         return True
 
-    if with_client(bootstrap, work):
+    created = with_client(bootstrap, work)
+    if as_json:
+        print_json({"topic": name, "created": created})
+    elif created:
         print(f"Created topic {name}.")
 
 
@@ -154,21 +158,15 @@ def describe(
             lines += map(_partition_line, rows)
         return "\n".join(lines)
 
-    show(
-        bootstrap,
-        look,
-        as_json=as_json,
-        to_json=lambda shown: [_as_json(*each) for each in shown],
-        to_text=text,
-        watch=watch,
-        interval_s=interval,
-    )
+    view = View(to_json=lambda shown: [_as_json(*each) for each in shown], to_text=text)
+    show(bootstrap, look, view, as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog topics alter orders --partitions 6"))
 def alter(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="The new number, larger than the old.")],
+    as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Grow a topic. Keys may map to other partitions afterwards."""
@@ -179,11 +177,11 @@ def alter(
         await create_partitions(client, name, partitions)
 
     with_client(bootstrap, work)
-    note(f"topic {name} has {partitions} partitions")
+    print_done(f"topic {name} has {partitions} partitions", as_json=as_json, topic=name, partitions=partitions)
 
 
 @app.command(epilog=example("tidelog topics delete orders"))
-def delete(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def delete(name: Name, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Delete a topic and its records."""
 
     async def work(client: "Client") -> None:
@@ -192,7 +190,7 @@ def delete(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         await delete_topic(client, name)
 
     with_client(bootstrap, work)
-    note(f"topic {name} is deleted")
+    print_done(f"topic {name} is deleted", as_json=as_json, topic=name, deleted=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 from tidelog.cli.session import cluster_errors, with_client
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tidelog.verify.verdict import Judgement, Thresholds
     from tidelog.verify.workload import RunPlan
 
-_CLEAR_LINE: Final = "\r\x1b[K"
 _LARGEST_SEED: Final = 2**32
 
 
@@ -56,23 +55,24 @@ def verify(
         int | None, typer.Option("--seed", min=0, help="Decides the order of faults and whom they hit.")
     ] = None,
     topic: Annotated[str | None, typer.Option("--topic", help="A new topic. [default: verify-…]")] = None,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, max=1000)] = 12,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, max=1000, help="Of the topic.")] = 12,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="[default: 3, or the number of brokers]")
+        int | None,
+        typer.Option("--replication-factor", min=1, help="Of the topic. [default: 3, or the number of brokers]"),
     ] = None,
     min_isr: Annotated[
         int | None, typer.Option("--min-isr", min=1, help="min.insync.replicas of the topic. [default: 2, or 1]")
     ] = None,
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1")] = "all",
+    acks: Annotated[str, typer.Option("--acks", metavar="all|1", help="Whose word a record needs.")] = "all",
     idempotence: Annotated[
-        bool | None, typer.Option("--idempotence/--no-idempotence", help="[default: with acks=all]")
+        bool | None, typer.Option("--idempotence/--no-idempotence", help="Of the producers. [default: with acks=all]")
     ] = None,
-    producers: Annotated[int, typer.Option("--producers", min=1, max=64)] = 2,
-    consumers: Annotated[int, typer.Option("--consumers", min=1, max=64)] = 2,
+    producers: Annotated[int, typer.Option("--producers", min=1, max=64, help="How many write.")] = 2,
+    consumers: Annotated[int, typer.Option("--consumers", min=1, max=64, help="How many read.")] = 2,
     rate: Annotated[
         int, typer.Option("--rate", min=0, help="Records per second of all producers; 0: no limit.")
     ] = 2000,
-    record_bytes: Annotated[int, typer.Option("--record-bytes", min=40, max=250_000)] = 100,
+    record_bytes: Annotated[int, typer.Option("--record-bytes", min=40, max=250_000, help="Of each value.")] = 100,
     keep_topic: Annotated[bool, typer.Option("--keep-topic", help="Also when nothing is wrong with it.")] = False,
     min_acknowledged: Annotated[
         int, typer.Option("--min-acknowledged", min=0, help="Fewer acknowledged records are inconclusive.")
@@ -141,7 +141,8 @@ def verify(
         faults=FaultPlan(kinds=kinds, rounds=rounds, seed=seed, hold_s=hold_s),
         thresholds=thresholds,
     )
-    result = _run(bootstrap, plan, ControlSocket(data) if data is not None else None, show=not as_json)
+    port = ControlSocket(data) if data is not None else None
+    result = _run(bootstrap, plan, port, show=sys.stdout.isatty() and not as_json)
     if history is not None:
         from tidelog.verify.history_file import write_history
 
@@ -157,21 +158,19 @@ def _run(bootstrap: str, plan: "RunPlan", port: "FaultPort | None", *, show: boo
     from tidelog.verify.run import run
     from tidelog.verify.workload import VerifyError
 
-    terminal = show and sys.stdout.isatty()
-
-    def on_progress(progress: "Progress") -> None:
-        print(_CLEAR_LINE + progress_line(progress), end="", flush=True)
+    def on_progress(now: "Progress") -> None:
+        progress(progress_line(now))
 
     async def work(client: "Client") -> "Result":
-        return await run(client, plan, port=port, on_progress=on_progress if terminal else None)
+        return await run(client, plan, port=port, on_progress=on_progress if show else None)
 
     try:
         return cluster_errors(lambda: with_client(bootstrap, work))
     except VerifyError as error:
         raise CommandFailed(str(error)) from error
     finally:
-        if terminal:
-            print(_CLEAR_LINE, end="", flush=True)
+        if show:
+            progress("")
 
 
 def _print_result(result: "Result", seed: int, as_json: bool) -> None:

@@ -330,6 +330,6 @@ def _reason(error: BaseException) -> str:
     # A name with several addresses fails with all of their errors in one text.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return "connection refused"
-    if isinstance(error, OSError) and error.strerror and error.errno is not None and error.errno > 0:
+    if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """Reassignment: a partition's replicas move to other brokers."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,7 +91,17 @@ async def list_reassignments(
     return sorted(found, key=lambda each: each.tp)
 
 
-async def wait_reassigned(client: Client, partitions: Collection[TopicPartition]) -> None:
-    """Returns when none of these partitions is on its way any more. Kafka's protocol has no way to be told."""
-    while await list_reassignments(client, partitions):
+async def wait_reassigned(
+    client: Client,
+    partitions: Collection[TopicPartition],
+    *,
+    on_look: Callable[[list[Reassignment]], Awaitable[None]] | None = None,
+) -> None:
+    """Returns when none of these partitions is on its way any more. Kafka's protocol has no way to be told.
+
+    `on_look` hears of those that still are.
+    """
+    while found := await list_reassignments(client, partitions):
+        if on_look is not None:
+            await on_look(found)
         await asyncio.sleep(_POLL_S)
