@@ -25,3 +25,8 @@ def test_every_decision_is_listed() -> None:
     decisions = ROOT / "docs" / "decisions"
     listed = (decisions / "index.md").read_text()
     assert [each.name for each in sorted(decisions.glob("0*.md")) if f"]({each.name})" not in listed] == []
+
+
+def test_every_subsystem_is_drawn() -> None:
+    pages = sorted((ROOT / "docs" / "internals").glob("*.md"))
+    assert [page.name for page in pages if "─►" not in page.read_text()] == ["behaviours.md"]
