@@ -153,14 +153,29 @@ def test_after_faults(tidelog_topic, tidelog_shared_cluster):
 
 def test_after_a_kill(tidelog_topic, tidelog_shared_cluster):
     assert tidelog_shared_cluster.leader(tidelog_topic, 0) == 1
+    tidelog_shared_cluster.delete_topic(tidelog_topic)
+
+@pytest.fixture
+def application(tidelog_bootstrap):
+    raise RuntimeError("it does not start")
+
+def test_whose_fixture_fails(application):
+    pass
+
+@pytest.mark.tidelog_topic(2)
+def test_that_cannot_be_understood(tidelog_topic):
+    pass
 """
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\ntidelog_config = group.initial.rebalance.delay.ms=0\n")
     # Two workers, so two shared clusters beside each other.
     said = run_pytest(tmp_path, "-n", "2")
-    assert "1 failed, 4 passed" in said, said
+    assert "1 failed, 4 passed, 2 errors" in said, said
+    assert "@pytest.mark.tidelog_topic takes its arguments by name, not (2,)" in said
     kept = Path(said.partition("kept in ")[2].partition("\n")[0])
-    assert "- tidelog node 1 -" in said and "listening on" in said and kept.is_dir()
+    assert "listening on" in said and kept.is_dir()
+    # Of the test that failed and of those that never began.
+    assert said.count("- tidelog node 1 -") == 3
     shutil.rmtree(kept)
 
 

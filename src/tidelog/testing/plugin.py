@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tidelog.testing.cluster import Cluster
     from tidelog.testing.faults import Faults
 
-_CLUSTER: "pytest.StashKey[Cluster]" = pytest.StashKey()
+# Those that a test uses, and whether they are its own.
+_CLUSTERS: "pytest.StashKey[dict[Cluster, bool]]" = pytest.StashKey()
 _FAULTS: "pytest.StashKey[Faults]" = pytest.StashKey()
 _TOPICS = pytest.StashKey[list[str]]()
 _NUMBERS = itertools.count(1)
@@ -60,9 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def tidelog_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
     """A cluster of its own for each test; its data is kept when the test fails."""
-    marker = request.node.get_closest_marker("tidelog")
-    options = {**_options(request.config), **(marker.kwargs if marker is not None else {})}
-    with _started(options) as cluster, _in_use(request, cluster):
+    with (
+        _started(_options(request.config) | _marked(request, "tidelog")) as cluster,
+        _in_use(request, cluster, own=True),
+    ):
         yield cluster
 
 
@@ -82,11 +84,10 @@ def _tidelog_shared(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 @pytest.fixture
 def tidelog_shared_cluster(request: pytest.FixtureRequest, _tidelog_shared: "Cluster") -> "Iterator[Cluster]":
     """A cluster that many tests share, one for each worker of xdist. What a test broke is whole again for the next."""
-    with _in_use(request, _tidelog_shared):
+    with _in_use(request, _tidelog_shared, own=False):
         yield _tidelog_shared
     _tidelog_shared.restore()
-    for topic in request.node.stash.get(_TOPICS, []):
-        _tidelog_shared.delete_topic(topic)
+    _delete_topics(_tidelog_shared, request.node.stash.get(_TOPICS, []))
 
 
 @pytest.fixture
@@ -108,10 +109,9 @@ def tidelog_bootstrap(_tidelog_used: "Cluster") -> str:
 @pytest.fixture
 def tidelog_topic(request: pytest.FixtureRequest, _tidelog_used: "Cluster") -> str:
     """The name of a topic that only this test has."""
-    marker = request.node.get_closest_marker("tidelog_topic")
     words = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:_NAME_LETTERS]
     name = f"{words}-{next(_NUMBERS)}"
-    _tidelog_used.create_topic(name, **(marker.kwargs if marker is not None else {}))
+    _tidelog_used.create_topic(name, **_marked(request, "tidelog_topic"))
     request.node.stash.setdefault(_TOPICS, []).append(name)
     return name
 
@@ -152,8 +152,34 @@ def tidelog_consumer(tidelog_bootstrap: str) -> "Iterator[Callable[..., Consumer
 
 
 def _options(config: pytest.Config) -> dict[str, Any]:
-    settings = dict(line.split("=", 1) for line in config.getini("tidelog_config"))
-    return {"brokers": int(config.getini("tidelog_brokers")), "config": settings}
+    brokers, lines = config.getini("tidelog_brokers"), config.getini("tidelog_config")
+    if not brokers.isdecimal():
+        pytest.fail(f"tidelog_brokers is a number, not {brokers!r}", pytrace=False)
+    if unclear := [line for line in lines if "=" not in line]:
+        pytest.fail(f"tidelog_config has lines key=value, not {unclear[0]!r}", pytrace=False)
+    return {"brokers": int(brokers), "config": dict(line.split("=", 1) for line in lines)}
+
+
+def _marked(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
+    """What the marker of a test says."""
+    marker = request.node.get_closest_marker(name)
+    if marker is None:
+        return {}
+    if marker.args:
+        pytest.fail(f"@pytest.mark.{name} takes its arguments by name, not {marker.args!r}", pytrace=False)
+    return dict(marker.kwargs)
+
+
+def _delete_topics(cluster: "Cluster", topics: list[str]) -> None:
+    from tidelog.wire.errors import ApiError, ErrorCode
+
+    for topic in topics:
+        try:
+            cluster.delete_topic(topic)
+        except ApiError as error:
+            # The test has deleted it itself.
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
 
 
 def _started(options: Mapping[str, Any]) -> "Cluster":
@@ -163,9 +189,10 @@ def _started(options: Mapping[str, Any]) -> "Cluster":
 
 
 @contextmanager
-def _in_use(request: pytest.FixtureRequest, cluster: "Cluster") -> Iterator[None]:
+def _in_use(request: pytest.FixtureRequest, cluster: "Cluster", *, own: bool) -> Iterator[None]:
     """By one test, under the faults that it is marked with."""
-    request.node.stash[_CLUSTER] = cluster
+    in_use = request.node.stash.setdefault(_CLUSTERS, {})
+    in_use[cluster] = own
     marker = request.node.get_closest_marker("tidelog_faults")
     try:
         if marker is None:
@@ -177,7 +204,7 @@ def _in_use(request: pytest.FixtureRequest, cluster: "Cluster") -> Iterator[None
                 request.node.stash[_FAULTS] = faults
                 yield
     finally:
-        del request.node.stash[_CLUSTER]
+        del in_use[cluster]
 
 
 def _confluent_kafka() -> Any:
@@ -193,13 +220,14 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    cluster = item.stash.get(_CLUSTER, None)
-    if cluster is not None and report.failed and call.when == "call":
+    # Also where a fixture of the test failed, after the cluster had been started for it.
+    clusters = item.stash.get(_CLUSTERS, {}) if report.failed else {}
+    for cluster, own in clusters.items():
         for node in cluster.nodes:
             report.sections.append((f"tidelog node {node}", cluster.log(node)))
-        if _FAULTS in item.stash:
-            report.sections.append(("tidelog faults", ", ".join(item.stash[_FAULTS].history)))
-        if "tidelog_cluster" in getattr(item, "fixturenames", ()):
+        if own:
             cluster.keep = True
             report.sections.append(("tidelog", f"kept in {cluster.directory}"))
+    if clusters and _FAULTS in item.stash:
+        report.sections.append(("tidelog faults", ", ".join(item.stash[_FAULTS].history)))
     return report
