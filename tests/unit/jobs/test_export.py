@@ -1,14 +1,28 @@
 """What an export keeps in its directory."""
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from tidelog.jobs.drivers import Jvm, StillThere, birth
-from tidelog.jobs.export.folder import COMMIT_LOG, JVM, BadFolder, ExportFolder, Identity, committed_files
+from tidelog.jobs.export.folder import (
+    COMMIT_LOG,
+    IDENTITY,
+    JVM,
+    MANIFEST,
+    BadFolder,
+    ExportFolder,
+    Identity,
+    committed_files,
+)
+from tidelog.jobs.export.job import merging
 
 HERE = Jvm(os.getpid(), birth(os.getpid()))
 ORDERS = Identity(topic="orders", mode="days", text=False)
@@ -83,6 +97,36 @@ def test_a_table_counts_once_the_manifest_names_it(tmp_path: Path) -> None:
         assert (tmp_path / "current").resolve() == table
     assert [table.exists() for table in tables] == [False, True, True]
     assert folder.manifest() == {"table": "table-000002", "batch": 2, "rows": 2}
+
+
+def test_the_link_follows_the_manifest_of_a_run_that_was_killed_between_the_two(tmp_path: Path) -> None:
+    folder = ExportFolder(tmp_path)
+    for batch in range(2):
+        folder.next_table(batch).mkdir()
+        folder.publish(folder.next_table(batch), batch, rows=1)
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to("table-000000")
+    merging(cast(SparkSession, None), folder)(cast(DataFrame, None), 1)
+    assert (tmp_path / "current").resolve() == tmp_path / "table-000001"
+
+
+@pytest.mark.parametrize("mode", ["days", "latest"])
+def test_a_checkpoint_that_begins_anew_is_refused(tmp_path: Path, mode: str) -> None:
+    """Spark, or the manifest, would take its first batches for those that were written, and leave them out."""
+    folder, identity = ExportFolder(tmp_path), Identity(topic="orders", mode=mode, text=False)
+    (folder.checkpoint / "offsets").mkdir(parents=True)
+    (folder.checkpoint / "offsets" / "10").touch()
+    if mode == "days":
+        (tmp_path / COMMIT_LOG).mkdir()
+        (tmp_path / COMMIT_LOG / "9.compact").write_text(entry())
+    else:
+        (tmp_path / MANIFEST).write_text('{"table": "table-000009", "batch": 9, "rows": 1}')
+    (tmp_path / IDENTITY).write_text(json.dumps(asdict(identity)))
+    with folder.held(identity, HERE):
+        pass
+    (folder.checkpoint / "offsets" / "10").unlink()
+    with pytest.raises(BadFolder, match="up to batch 9: nobody can tell how far"), folder.held(identity, HERE):
+        pass
 
 
 def test_the_jvm_of_a_killed_export_is_waited_for_before_anything_is_swept(tmp_path: Path) -> None:

@@ -123,6 +123,22 @@ def test_a_good_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             'path = "out"\ntopic = "t"',
             "p.toml:30: sinks.table.topic: is for topics, and format is parq",
         ),
+        (
+            "[dead_letters]",
+            '[sinks.second]\nfrom = "shaped"\nformat = "json"\npath = "./out"\n[dead_letters]',
+            "p.toml:34: sinks.second.path: is that of sinks.table already",
+        ),
+        ('path = "out"', 'path = "dead/clicks"', "p.toml:32: dead_letters.path: sinks.table writes to clicks in it"),
+        (
+            'format = "parquet"\npath = "out"',
+            'topic = "t"\noptions = { exactlyOnce = true }',
+            "p.toml:29: sinks.table.options.exactlyOnce: exactlyOnce=true needs transactions",
+        ),
+        (
+            'format = "parquet"\npath = "out"',
+            'topic = "t"\noptions = { kafka.acks = 2 }',
+            "p.toml:29: sinks.table.options.kafka.acks: kafka.acks='2' is none of all, 1 and 0",
+        ),
         ('[dead_letters]\npath = "dead"', "", "p.toml: dead_letters: is missing: where records go that sources.clicks"),
         ('path = "dead"', "", "p.toml:31: dead_letters: either path or topic says where bad records go"),
         ("[sinks.table]", "[sinks.table", "p.toml:26: Expected ']' at the end of a table declaration"),

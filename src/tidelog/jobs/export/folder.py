@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tidelog.jobs.batch_logs import COMPACTED, NO_BATCH, newest_batch
 from tidelog.jobs.drivers import Jvm, StillThere
 from tidelog.storage.posix import PosixDisk
 
@@ -30,7 +31,6 @@ CHECKPOINT: Final = "_checkpoint"
 COMMIT_LOG: Final = "_spark_metadata"
 MANIFEST: Final = "_manifest.json"
 _TABLE: Final = "table-"
-_COMPACTED: Final = ".compact"
 
 
 class Mode(StrEnum):
@@ -74,6 +74,7 @@ class ExportFolder:
                 raise BadFolder(f"another export into {self.path} is running") from None
             self._claim(identity)
             self._wait_for_last(jvm)
+            self._check_checkpoint()
             _write(self.path / JVM, asdict(jvm))
             yield
             # Not after a failure: something of it may go on in the JVM.
@@ -107,6 +108,16 @@ class ExportFolder:
             last.wait_until_gone()
         except StillThere as error:
             raise BadFolder(f"{self.path}: {error}") from error
+
+    def _check_checkpoint(self) -> None:
+        """It has planned every batch that was written. Of a query that begins anew those would be taken for done."""
+        manifest = self.manifest()
+        written = max(_newest(self.path / COMMIT_LOG), NO_BATCH if manifest is None else manifest["batch"])
+        if written > _newest(self.checkpoint / "offsets"):
+            raise BadFolder(
+                f"{self.checkpoint} is not the one with which {self.path} was written, up to batch {written}: nobody "
+                "can tell how far the topic was read; export into another directory"
+            )
 
     # --- by day ---
 
@@ -147,28 +158,34 @@ class ExportFolder:
         before = self.manifest()
         kept = {table.name} | ({before["table"]} if before is not None else set())
         _write(self.path / MANIFEST, {"table": table.name, "batch": batch, "rows": rows})
-        link, temporary = self.path / "current", self.path / ".current"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(table.name)
-        temporary.replace(link)
+        self.link()
         for each in self.path.glob(f"{_TABLE}*"):
             if each.name not in kept:
                 shutil.rmtree(each)
 
+    def link(self) -> None:
+        """Has `current` lead to the table that counts: a run that was killed may have come to the manifest only."""
+        manifest = self.manifest()
+        assert manifest is not None
+        link, temporary = self.path / "current", self.path / ".current"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(manifest["table"])
+        temporary.replace(link)
+
 
 def committed_files(log: Path) -> set[str]:
     """The files that Spark's commit log names, as `day=…/name`: it has them with the whole path at which they were
-    written, and a directory may be moved. Every tenth entry of it holds all before it.
+    written, and a directory may be moved.
     """
     if not log.is_dir():
         return set()
-    entries = {path.name: path for path in log.iterdir() if path.name.removesuffix(_COMPACTED).isdecimal()}
-    compacted = [int(name.removesuffix(_COMPACTED)) for name in entries if name.endswith(_COMPACTED)]
+    entries = {path.name: path for path in log.iterdir() if path.name.removesuffix(COMPACTED).isdecimal()}
+    compacted = [int(name.removesuffix(COMPACTED)) for name in entries if name.endswith(COMPACTED)]
     newest = max(compacted, default=-1)
     counted: set[str] = set()
     for name, path in entries.items():
-        number = int(name.removesuffix(_COMPACTED))
-        if number < newest or (number == newest and not name.endswith(_COMPACTED)):
+        number = int(name.removesuffix(COMPACTED))
+        if number < newest or (number == newest and not name.endswith(COMPACTED)):
             continue
         # The first line is the version.
         for line in path.read_text("utf-8").splitlines()[1:]:
@@ -176,6 +193,10 @@ def committed_files(log: Path) -> set[str]:
             if told.get("action", "add") == "add":
                 counted.add(_within(unquote(urlsplit(told["path"]).path)))
     return counted
+
+
+def _newest(log: Path) -> int:
+    return newest_batch(each.name for each in log.iterdir()) if log.is_dir() else NO_BATCH
 
 
 def _within(path: str) -> str:

@@ -105,6 +105,7 @@ def merging(spark: "SparkSession", folder: ExportFolder) -> "Callable[[DataFrame
         manifest = folder.manifest()
         if manifest is not None and manifest["batch"] >= number:
             # This batch was merged before its query ended.
+            folder.link()
             return
         current, table = folder.current(), folder.next_table(number)
         merged = latest(batch.select(*_COLUMNS) if current is None else _with(spark, current, batch))

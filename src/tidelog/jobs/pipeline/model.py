@@ -82,6 +82,11 @@ class Sink:
     # Written by a batch writer for each micro-batch, since the format has no streaming one.
     each_batch: bool = False
 
+    @property
+    def keeps_log(self) -> bool:
+        """Whether Spark keeps a log of the files that it writes to `path`."""
+        return self.path is not None and self.mode != "complete" and not self.each_batch
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
@@ -90,6 +95,10 @@ class DeadLetters:
     path: str | None = None
     topic: str | None = None
     bootstrap: str = ""
+
+    def path_of(self, source: Source) -> str:
+        """Of each source a directory: Spark's log of written files has one writer."""
+        return f"{self.path}/{source.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from tidelog.jobs.pipeline.times import milliseconds
 from tidelog.jobs.pipeline.views import tables_read
 from tidelog.spark.options import OptionError
 from tidelog.spark.options import parse as parse_source_options
+from tidelog.spark.sink_options import parse as parse_sink_options
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 # The columns of a source's view beside those that come from the value.
@@ -112,6 +113,7 @@ class _Parser:
         if not sinks:
             self._findings.add(("sinks",), "is missing: where results go, as in [sinks.out]")
         letters = self._dead_letters(sources)
+        self._check_paths(sources, sinks, letters)
         self._top.done()
         ordered = self._ordered(steps)
         self._check_reach(sources, tables, steps, sinks)
@@ -327,6 +329,7 @@ class _Parser:
                 keys.wrong("encode", f"{encode!r} is not json, which is all there is")
             if path is not None:
                 keys.wrong("path", "a topic has none")
+            self._check_sink_options(keys, options)
         else:
             for word in ("topic", "encode", "key", "bootstrap"):
                 if word in keys:
@@ -356,6 +359,16 @@ class _Parser:
             options=options,
             each_batch=each_batch,
         )
+
+    def _check_sink_options(self, keys: Keys, options: dict[str, str]) -> None:
+        """Of a topic. Which columns the view has only Spark can tell."""
+        try:
+            checked = parse_sink_options(options, {"topic": "string", "value": "binary"}, overwrite=False)
+        except OptionError as error:
+            keys.wrong(self._blamed(keys, options, str(error)), str(error))
+            return
+        for line in checked.warnings:
+            keys.wrong(self._blamed(keys, options, line), line)
 
     def _dead_letters(self, sources: list[Source]) -> DeadLetters | None:
         keys = self._top.table("dead_letters")
@@ -402,6 +415,18 @@ class _Parser:
                 self._findings.add(("steps", circle[0], key), f"reads itself: {' <- '.join(circle)}")
                 return
             way.append(following)
+
+    def _check_paths(self, sources: list[Source], sinks: list[Sink], letters: DeadLetters | None) -> None:
+        """Two queries that write files into one directory would each take the other's batches for their own."""
+        owners = {each.path: each.name for each in reversed(sinks) if each.path is not None and not each.each_batch}
+        for sink in sinks:
+            owner = owners.get(sink.path or "", sink.name)
+            if owner != sink.name:
+                self._findings.add(("sinks", sink.name, "path"), f"is that of sinks.{owner} already")
+        for source in sources:
+            if letters is not None and source.can_fail and letters.path_of(source) in owners:
+                owner = owners[letters.path_of(source)]
+                self._findings.add(("dead_letters", "path"), f"sinks.{owner} writes to {source.name} in it already")
 
     def _check_reach(self, sources: list[Source], tables: list[Table], steps: list[Step], sinks: list[Sink]) -> None:
         """A sink has a stream behind it, and nothing is made that nobody reads."""

@@ -14,7 +14,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tidelog.jobs.pipeline import decoding, snapshots, starting
+from tidelog.jobs.batch_logs import newest_batch
+from tidelog.jobs.pipeline import decoding, hadoop, snapshots, starting
 from tidelog.jobs.pipeline.model import DeadLetters, Pipeline, Sink, Source, Step
 
 if TYPE_CHECKING:
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
 # The name under which Spark reports how many bad records a batch had.
 COUNT: Final = "dead_letters"
 _FORMAT: Final = "tidelog"
+_FILE_LOG: Final = "_spark_metadata"
 _SECURITY: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
 class BadStep(RuntimeError):
     """A step that does not do what a step does, in one line."""
+
+
+class ForeignFiles(RuntimeError):
+    """A directory that was written with another checkpoint, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +74,37 @@ class Builder:
         trigger: dict[str, Any] = {"availableNow": True}
         if not once and pipeline.interval_ms is not None:
             trigger = {"processingTime": f"{pipeline.interval_ms} milliseconds"}
+        for sink in pipeline.sinks:
+            if sink.path is not None and sink.keeps_log:
+                self._check_log(sink.name, sink.path)
         made = [(sink.name, _place(sink), self._writer(sink)) for sink in pipeline.sinks]
         if pipeline.dead_letters is not None:
             for source in pipeline.sources:
                 if source.can_fail:
-                    writer = self._letters(source, pipeline.dead_letters)
-                    to = pipeline.dead_letters
-                    where = f"topic {to.topic}" if to.path is None else f"{to.path}/{source.name}"
-                    made.append((f"dead_letters.{source.name}", where, writer))
+                    to, name = pipeline.dead_letters, f"dead_letters.{source.name}"
+                    where = f"topic {to.topic}"
+                    if to.path is not None:
+                        where = to.path_of(source)
+                        self._check_log(name, where)
+                    made.append((name, where, self._letters(source, to)))
         return [self._planned(name, where, writer.trigger(**trigger)) for name, where, writer in made]
 
+    def _checkpoint(self, name: str) -> str:
+        return f"{self._pipeline.checkpoint}/queries/{name}"
+
+    def _check_log(self, name: str, path: str) -> None:
+        """ForeignFiles if Spark's log of written files is ahead of the query: Spark would take the query's batches for
+        ones that were written, and leave them out without a word.
+        """
+        written = newest_batch(hadoop.names(self._spark, f"{path}/{_FILE_LOG}"))
+        if written > newest_batch(hadoop.names(self._spark, f"{self._checkpoint(name)}/offsets")):
+            raise ForeignFiles(
+                f"{path} was written up to batch {written} with another checkpoint than {self._checkpoint(name)}: "
+                f"its {_FILE_LOG} would make Spark leave out what {name} writes; use another path, or that checkpoint"
+            )
+
     def _planned(self, name: str, sink: str, writer: "DataStreamWriter") -> Planned:
-        checkpoint = f"{self._pipeline.checkpoint}/queries/{name}"
+        checkpoint = self._checkpoint(name)
         return Planned(
             name=name,
             sink=sink,
@@ -156,8 +181,7 @@ class Builder:
             self._options[source.name] = unending | {"pauseFile": str(self._pause_file)}
         letters = decoding.bad(self._stream(source), source).observe(COUNT, f.count(f.lit(1)).alias(COUNT))
         if to.path is not None:
-            # Spark's log of written files has one writer.
-            return letters.writeStream.format("parquet").option("path", f"{to.path}/{source.name}")
+            return letters.writeStream.format("parquet").option("path", to.path_of(source))
         headers = f.array(
             *(
                 f.struct(

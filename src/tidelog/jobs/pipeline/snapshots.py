@@ -1,22 +1,27 @@
 """A table that is made whole anew by every batch (mode `complete`): a directory for each batch, and a file that names
-the newest whole one. A batch that runs again writes the same directory again, so that readers see it once.
+the newest whole one. A batch that runs again writes another directory: what is named is never changed.
 """
 
 from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.jobs.pipeline import hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CURRENT: Final = "_current"
-_KEPT: Final = 2
+_BATCH: Final = "batch-"
 
 
 def write(frame: "DataFrame", batch_id: int, path: str, file_format: str, options: dict[str, str]) -> None:
-    """The directory first, the name of it when it is whole."""
+    """The directory first, the name of it when it is whole. The one before it stays, for those who read it now."""
     spark = frame.sparkSession
-    name = f"batch-{batch_id:010d}"
+    before = _named(spark, path)
+    name = f"{_BATCH}{batch_id:010d}"
+    if name == before:
+        name += "-again"
     frame.write.format(file_format).options(**options).mode("overwrite").save(f"{path}/{name}")
-    files, made = _file_system(spark, path)
+    files, made = hadoop.file_system(spark, path)
     temporary = made(f"{path}/.{CURRENT}.new")
     stream = files.create(temporary, True)
     try:
@@ -24,32 +29,29 @@ def write(frame: "DataFrame", batch_id: int, path: str, file_format: str, option
     finally:
         stream.close()
     _replace(spark, files, temporary, made(f"{path}/{CURRENT}"))
-    old = sorted(
-        (each for each in files.listStatus(made(path)) if each.getPath().getName().startswith("batch-")),
-        key=lambda each: str(each.getPath().getName()),
-    )
-    for each in old[:-_KEPT]:
-        files.delete(each.getPath(), True)
+    # By name and not by number: with a checkpoint made anew batches are counted from 0 again.
+    for each in hadoop.names(spark, path):
+        if each.startswith(_BATCH) and each not in (name, before):
+            files.delete(made(f"{path}/{each}"), True)
 
 
 def current(spark: "SparkSession", path: str) -> str:
     """The directory to read. FileNotFoundError before the first batch."""
-    files, made = _file_system(spark, path)
-    if not files.exists(made(f"{path}/{CURRENT}")):
+    name = _named(spark, path)
+    if name is None:
         raise FileNotFoundError(f"{path} has no {CURRENT}: no batch has been written")
-    stream = files.open(made(f"{path}/{CURRENT}"))
-    try:
-        name = bytes(stream.readAllBytes()).decode()
-    finally:
-        stream.close()
     return f"{path}/{name}"
 
 
-def _file_system(spark: "SparkSession", path: str) -> tuple[Any, Any]:
-    """Hadoop's, since the table need not be on this machine."""
-    jvm: Any = spark.sparkContext._jvm
-    hadoop = jvm.org.apache.hadoop.fs.Path
-    return hadoop(path).getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), hadoop
+def _named(spark: "SparkSession", path: str) -> str | None:
+    files, made = hadoop.file_system(spark, path)
+    if not files.exists(made(f"{path}/{CURRENT}")):
+        return None
+    stream = files.open(made(f"{path}/{CURRENT}"))
+    try:
+        return bytes(stream.readAllBytes()).decode()
+    finally:
+        stream.close()
 
 
 def _replace(spark: "SparkSession", files: Any, source: Any, target: Any) -> None:
