@@ -8,7 +8,11 @@ import pytest
 from tests.interop.apache_kafka import DEFAULTS, ApacheKafka, free_ports
 from tests.interop.jvm import run_tool
 
+from tidelog.cli.session import security_properties, with_client
 from tidelog.client.errors import AuthenticationFailed
+from tidelog.client.security import parse as parse_security
+from tidelog.core.config.properties import format_properties
+from tidelog.jobs.audit.live import audit_replica, plan_live
 from tidelog.spark import options, sink_options
 from tidelog.spark.brokers import Brokers
 from tidelog.spark.planning import Planner
@@ -74,6 +78,20 @@ def test_written_with_scram_and_read_with_plain(secured: str) -> None:
     assert sorted((row["key"].decode(), row["value"].decode()) for row in found) == sorted(
         zip(table["key"], table["value"], strict=True)
     )
+
+
+def test_replicas_are_asked_for_their_copies_and_commands_take_the_properties_of_kafkas_tools(
+    secured: str, tmp_path: Path
+) -> None:
+    properties = {key.removeprefix("kafka."): value for key, value in sasl("PLAIN", PLAIN).items()}
+    security = parse_security(properties)
+    [replica] = plan_live(secured, ["secured"], security).replicas
+    kinds = [(row.kind, row.what) for row in audit_replica(replica, security=security)]
+    assert kinds and {kind for kind, _ in kinds} == {"batch"}, kinds
+    file = tmp_path / "client.properties"
+    file.write_text(format_properties(properties))
+    found = with_client(secured, lambda client: client.topic("secured"), security=security_properties(file))
+    assert len(found.partitions) == 1
 
 
 def test_a_wrong_password_is_refused_and_not_told(secured: str) -> None:

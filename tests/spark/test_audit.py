@@ -1,5 +1,6 @@
 """A1: what an audit says of three brokers when somebody has been at the disks of two, as they run and afterwards."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tidelog.jobs.audit.compare import Audit
 from tidelog.jobs.audit.job import audit_cluster, audit_directories
+from tidelog.jobs.audit.layout import NoLogs
 from tidelog.jobs.audit.report import page_of
 from tidelog.testing import Cluster
 from tidelog.wire.records.batch import BatchHeader, iter_headers, seal
@@ -85,3 +87,11 @@ def test_what_differs_is_named(spark: SparkSession) -> None:
         html = page_of(found).html()
         assert firsts[1].place in html
         assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+
+        shutil.rmtree(segment(cluster, followers[2], 2).parent)
+        lost = audit_directories(spark, [cluster.directory]).partitions[2].first
+        assert lost is not None
+        assert (lost.nodes, lost.first_offset) == ([followers[2]], 0)
+        assert f"node {followers[2]} does not have offsets 0 to" in lost.what
+        with pytest.raises(NoLogs, match="no log of topic ordesr"):
+            audit_directories(spark, [cluster.directory], topics=["orders", "ordesr"])

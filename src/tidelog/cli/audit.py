@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.jobs import Html, Master, on_spark, write_page
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
+from tidelog.cli.session import security_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,7 @@ def audit(
             "--bootstrap", metavar="HOST:PORT[,…]", help=f"Over the wire instead. [default: {DEFAULT_BOOTSTRAP}]"
         ),
     ] = None,
+    command_config: CommandConfig = None,
     topic: Annotated[list[str] | None, typer.Option("--topic", help="Only this one; may be repeated.")] = None,
     records: Annotated[
         bool, typer.Option("--records/--no-records", help="Whether records are read too, or batches only.")
@@ -58,16 +60,23 @@ def audit(
         raise bad_usage("directories go behind --data")
     if directories and bootstrap is not None:
         raise bad_usage("--data or --bootstrap, not both")
+    if directories and command_config is not None:
+        raise bad_usage("--command-config is for --bootstrap: directories are read as they are")
+    security = security_properties(command_config)
     brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     # Before Spark has started: that takes seconds.
     _check(directories)
 
     def work(spark: "SparkSession") -> "Audit":
         from tidelog.jobs.audit.job import audit_cluster, audit_directories
+        from tidelog.jobs.audit.layout import NoLogs
 
         if directories:
-            return audit_directories(spark, directories, topics=topic or (), reads_records=records)
-        return audit_cluster(spark, brokers, topics=topic or (), reads_records=records)
+            try:
+                return audit_directories(spark, directories, topics=topic or (), reads_records=records)
+            except NoLogs as error:
+                raise CommandFailed(str(error)) from error
+        return audit_cluster(spark, brokers, topics=topic or (), reads_records=records, security=security)
 
     found = on_spark("tidelog audit", master, work)
     if html is not None:

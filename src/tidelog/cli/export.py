@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.jobs import Master, on_spark
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, print_json
-from tidelog.cli.session import with_client
+from tidelog.cli.session import security_properties, with_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +36,7 @@ def export(
         bool, typer.Option("--allow-data-loss", help="Go on if records were lost before they were exported.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     master: Master = None,
     as_json: Json = False,
 ) -> None:
@@ -44,8 +45,9 @@ def export(
     DIR remembers how far the topic was read, with leader epochs: run again, only new records are written, and each of
     them once, however a run ended. DIR must be one that the executors see too.
     """
+    security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
-    with_client(bootstrap, lambda client: client.topic(topic))
+    with_client(bootstrap, lambda client: client.topic(topic), security=security)
 
     def work(spark: "SparkSession") -> "Exported":
         from tidelog.jobs.export.folder import BadFolder, Mode
@@ -60,6 +62,7 @@ def export(
                 mode=Mode.LATEST if latest else Mode.DAYS,
                 text=text,
                 fail_on_data_loss=not allow_data_loss,
+                security=security,
             )
         except BadFolder as error:
             raise CommandFailed(str(error)) from error

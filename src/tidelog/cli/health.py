@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.jobs import Html, Master, on_spark, write_page
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, print_json, print_table
-from tidelog.cli.session import with_client
+from tidelog.cli.session import security_properties, with_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +33,7 @@ def health(
     ] = None,
     window: Annotated[float, typer.Option("--window", min=1.0, help="Seconds of a window.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     master: Master = None,
     html: Html = None,
     as_json: Json = False,
@@ -41,15 +42,16 @@ def health(
 
     Brokers publish what happens on __replication_events if tidelog.replication.events.enable is on.
     """
+    security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
-    with_client(bootstrap, _check_published)
+    with_client(bootstrap, _check_published, security=security)
     since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)
 
     def work(spark: "SparkSession") -> "Health":
         from tidelog.jobs.health.job import health as run
         from tidelog.jobs.health.job import read_events
 
-        return run(read_events(spark, bootstrap, since_ms), window)
+        return run(read_events(spark, bootstrap, since_ms, security), window)
 
     found = on_spark("tidelog health", master, work)
     if not found.events:

@@ -14,6 +14,14 @@ Bootstrap = Annotated[
     str,
     typer.Option("--bootstrap", metavar="HOST:PORT[,…]", envvar="TIDELOG_BOOTSTRAP", help="Brokers to ask first."),
 ]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Properties of a Kafka client: security.protocol, ssl.* and sasl.*, for brokers that ask for them.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The cluster's directory, as given to `tidelog up`.")]
 Settings = Annotated[

@@ -1,6 +1,7 @@
 """Runs the asynchronous part of a command and turns what goes wrong into one line."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -13,11 +14,38 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, retry_timeout_s: float = 30.0) -> T:
+def security_properties(command_config: Path | None) -> dict[str, str]:
+    """Those of a client's properties that say how it connects; others are passed over, as Kafka's tools do it."""
+    from tidelog.client.security import BadSecurity, parse
+    from tidelog.core.config.key import ConfigError
+    from tidelog.core.config.properties import parse_properties
+
+    if command_config is None:
+        return {}
+    try:
+        given = parse_properties(command_config.read_text("utf-8"))
+        found = {key: value for key, value in given.items() if key.startswith(("security.", "ssl.", "sasl."))}
+        parse(found)
+    except OSError as error:
+        raise bad_usage(f"--command-config: {command_config}: {error.strerror or error}") from error
+    except (ConfigError, BadSecurity, UnicodeDecodeError) as error:
+        raise bad_usage(f"--command-config: {command_config}: {error}") from error
+    return found
+
+
+def with_client(
+    bootstrap: str,
+    work: "Callable[[Client], Awaitable[T]]",
+    *,
+    security: Mapping[str, str] | None = None,
+    retry_timeout_s: float = 30.0,
+) -> T:
     """Connects, does the work, disconnects."""
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
+    from tidelog.client.connection import ConnectionSettings
     from tidelog.client.errors import ClientError
+    from tidelog.client.security import parse as parse_security
     from tidelog.wire.errors import ApiError, WireError
 
     try:
@@ -26,7 +54,8 @@ def with_client(bootstrap: str, work: "Callable[[Client], Awaitable[T]]", *, ret
         raise bad_usage(f"--bootstrap: {error}") from error
 
     async def session() -> T:
-        async with Client(addresses, retry_timeout_s=retry_timeout_s) as client:
+        settings = ConnectionSettings(security=parse_security(security or {}))
+        async with Client(addresses, settings=settings, retry_timeout_s=retry_timeout_s) as client:
             return await work(client)
 
     try:

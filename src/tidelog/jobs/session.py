@@ -42,6 +42,11 @@ def why_no_spark() -> str | None:
     return f"{missing[0]} is missing: pip install tidelog[spark]" if missing else None
 
 
+def kafka_options(bootstrap: str, security: Mapping[str, str] | None = None) -> dict[str, str]:
+    """How a source or sink connects, from a client's properties."""
+    return {"kafka.bootstrap.servers": bootstrap} | {f"kafka.{key}": value for key, value in (security or {}).items()}
+
+
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
     """NoSpark without Java or without PySpark."""
     reason = why_no_spark()

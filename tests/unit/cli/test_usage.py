@@ -152,6 +152,15 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["bench", "--acks", "2"],
         ["bench", "--records", "0"],
         ["page", "/dev/null"],
+        ["export", "t"],
+        ["export", "t", "d", "--command-config", "nothing.properties"],
+        ["audit", "--data", ".", "--bootstrap", "127.0.0.1:1"],
+        ["audit", "--data", ".", "--command-config", "nothing.properties"],
+        ["health", "--window", "0"],
+        ["campaign", "--seeds", "some"],
+        ["campaign", "--durability", "rf=many"],
+        ["pipeline", "run", "nothing.toml"],
+        ["pipeline", "status", "nothing.toml"],
     ],
     ids=" ".join,
 )
@@ -164,6 +173,15 @@ def test_bad_usage_is_one_line_and_status_two(
     assert said.out == ""
     assert said.err.startswith("tidelog: ") and said.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_properties_that_cannot_be_used_are_told_before_anything_begins(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("group.id=mine\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
+    assert run(["export", "t", str(tmp_path / "d"), "--command-config", str(file)]) == 2
+    assert f"{file}: sasl.mechanism='GSSAPI' is not spoken here: use PLAIN" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -187,6 +205,9 @@ def test_bad_usage_is_one_line_and_status_two(
         ["dump", "nothing.log"],
         ["bench"],
         ["page", "nothing.jsonl"],
+        ["export", "t", "d"],
+        ["health"],
+        ["audit", "--data", "nowhere"],
     ],
     ids=" ".join,
 )

@@ -48,8 +48,8 @@ class Facts:
     """What a disk, or a broker, tells of a replica."""
 
     node: int
-    log_start: int
-    high_watermark: int
+    log_start: int = 0
+    high_watermark: int = 0
     clean_until: int | None = None
     # None if nobody knows.
     in_sync: bool | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
+from tidelog.client.security import parse as parse_security
 from tidelog.core.ids import TopicPartition
 from tidelog.jobs.audit import layout, live, source
 from tidelog.jobs.audit.compare import (
@@ -25,6 +26,7 @@ from tidelog.jobs.audit.compare import (
 from tidelog.jobs.audit.metadata_files import newest_image
 from tidelog.jobs.audit.rows import COMPARED, AuditRow, Kind
 from tidelog.jobs.audit.segments import Segment
+from tidelog.jobs.session import kafka_options
 from tidelog.metadata.image import ClusterImage
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def audit_directories(
     by_partition: dict[TopicPartition, list[layout.ReplicaLog]] = defaultdict(list)
     for log in logs:
         by_partition[log.tp].append(log)
-    comparisons = {tp: _comparison(tp, held, found.in_sync(tp)) for tp, held in by_partition.items()}
+    comparisons = {tp: _comparison(tp, held, found) for tp, held in by_partition.items()}
     works = [
         segment for log in logs for segment in log.bounded(_until(comparisons[log.tp], log.replica.node)).segments()
     ]
@@ -69,10 +71,15 @@ def audit_directories(
 
 
 def audit_cluster(
-    spark: "SparkSession", bootstrap: str, *, topics: Sequence[str] = (), reads_records: bool = True
+    spark: "SparkSession",
+    bootstrap: str,
+    *,
+    topics: Sequence[str] = (),
+    reads_records: bool = True,
+    security: Mapping[str, str] | None = None,
 ) -> Audit:
-    """Over the wire, of a cluster that runs."""
-    plan = live.plan_live(bootstrap, topics)
+    """Over the wire, of a cluster that runs. `security` are a Kafka client's `security.protocol`, `ssl.*`, `sasl.*`."""
+    plan = live.plan_live(bootstrap, topics, parse_security(security or {}))
     audit = Audit(of=bootstrap, notes=plan.notes)
     by_partition: dict[TopicPartition, list[live.RemoteReplica]] = defaultdict(list)
     for each in plan.replicas:
@@ -88,7 +95,8 @@ def audit_cluster(
         comparisons[tp] = Comparison(tp=tp, start=start, replicas=bounds)
 
     def frame(wanted: Sequence[live.RemoteReplica]) -> "DataFrame":
-        reader = spark.read.format("tidelog-replicas").option(source.PLAN, source.remote_json(wanted))
+        reader = spark.read.format("tidelog-replicas").options(**kafka_options(bootstrap, security))
+        reader = reader.option(source.PLAN, source.remote_json(wanted))
         return reader.option(source.RECORDS, str(reads_records).lower()).load()
 
     def closer(wanted: Mapping[TopicPartition, int]) -> "DataFrame":
@@ -129,20 +137,21 @@ def _is_current(log: layout.ReplicaLog, image: ClusterImage, notes: list[str]) -
     return True
 
 
-def _comparison(tp: TopicPartition, held: Sequence[layout.ReplicaLog], in_sync: Sequence[int] | None) -> Comparison:
-    return comparison_of(
-        tp,
-        [
-            Facts(
-                node=log.replica.node,
-                log_start=log.log_start,
-                high_watermark=log.high_watermark,
-                clean_until=log.clean_until,
-                in_sync=None if in_sync is None else log.replica.node in in_sync,
-            )
-            for log in held
-        ],
-    )
+def _comparison(tp: TopicPartition, held: Sequence[layout.ReplicaLog], found: layout.Found) -> Comparison:
+    in_sync = found.in_sync(tp)
+    facts = [
+        Facts(
+            node=log.replica.node,
+            log_start=log.log_start,
+            high_watermark=log.high_watermark,
+            clean_until=log.clean_until,
+            in_sync=None if in_sync is None else log.replica.node in in_sync,
+        )
+        for log in held
+    ]
+    # Who is in sync has all that is committed, and has lost it if there is no log in its directories.
+    absent = set(in_sync or ()) & found.nodes - {log.replica.node for log in held}
+    return comparison_of(tp, [*facts, *(Facts(node=node, in_sync=True) for node in absent)])
 
 
 def _until(comparison: Comparison, node: int) -> int:

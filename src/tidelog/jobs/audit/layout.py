@@ -21,7 +21,7 @@ _NODE_DIRECTORIES: Final = "node-*"
 
 
 class NoLogs(Exception):
-    """A directory that is no log directory; the message names it."""
+    """A directory that is no log directory, or a topic without a log; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ class Found:
     """Everything in the directories, and what could not be read."""
 
     logs: list[ReplicaLog] = field(default_factory=list)
+    # Whose directories these are.
+    nodes: set[int] = field(default_factory=set)
     # Where the metadata log of each node lies, for who wants to know of ISRs.
     metadata: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -98,6 +100,7 @@ def scan(directories: Iterable[Path], topics: Sequence[str] = ()) -> Found:
         except StorageFormatError as error:
             raise NoLogs(str(error)) from error
         assert meta is not None
+        found.nodes.add(meta.node_id)
         if (directory / f"{METADATA_TOPIC}-0").is_dir():
             found.metadata.append(str(directory / f"{METADATA_TOPIC}-0"))
         offsets = {name: _offsets(disk, directory, name, found) for name in _CHECKPOINTS}
@@ -108,6 +111,9 @@ def scan(directories: Iterable[Path], topics: Sequence[str] = ()) -> Found:
             log = _log(disk, each, tp, meta.node_id, offsets, found)
             if log is not None:
                 found.logs.append(log)
+    strangers = [topic for topic in topics if topic not in {log.tp.topic for log in found.logs}]
+    if strangers:
+        raise NoLogs(f"no log of topic {strangers[0]} is in these directories")
     return found
 
 

@@ -18,6 +18,7 @@ from tidelog.client.configs import ResourceType, describe_configs
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError, raise_for
 from tidelog.client.offsets import DEBUGGING_REPLICA_ID, EARLIEST, LATEST, list_offsets, offsets_of
+from tidelog.client.security import Security
 from tidelog.core.ids import TopicPartition
 from tidelog.jobs.audit.rows import AuditRow
 from tidelog.jobs.audit.walk import Replica, Walker
@@ -33,7 +34,6 @@ _MAX_WAIT_MS: Final = 500
 _AHEAD: Final = 2
 # How long a follower may take to hear of a high watermark that its leader has told us.
 PATIENCE_S: Final = 30.0
-_SETTINGS: Final = ConnectionSettings(client_id="tidelog-audit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +63,15 @@ class LivePlan:
     notes: list[str] = field(default_factory=list)
 
 
-def plan_live(bootstrap: str, topics: Sequence[str]) -> LivePlan:
+def _settings(security: Security | None) -> ConnectionSettings:
+    return ConnectionSettings(client_id="tidelog-audit", security=security)
+
+
+def plan_live(bootstrap: str, topics: Sequence[str], security: Security | None = None) -> LivePlan:
     """Every replica of the topics; of all topics if none is named. High watermarks are asked for first."""
 
     async def whole() -> LivePlan:
-        async with Client(bootstrap, settings=_SETTINGS) as client:
+        async with Client(bootstrap, settings=_settings(security)) as client:
             return await _plan(client, topics)
 
     return asyncio.run(whole())
@@ -177,7 +181,11 @@ async def _fetch(
 
 
 def audit_replica(
-    remote: RemoteReplica, *, reads_records: bool = True, patience_s: float = PATIENCE_S
+    remote: RemoteReplica,
+    *,
+    reads_records: bool = True,
+    patience_s: float = PATIENCE_S,
+    security: Security | None = None,
 ) -> Iterator[AuditRow]:
     """The rows of one replica, fetched on a thread of its own."""
     rows: queue.Queue[list[AuditRow] | BaseException | None] = queue.Queue(_AHEAD)
@@ -190,7 +198,7 @@ def audit_replica(
                 return
 
     async def whole() -> None:
-        async for some in _walk(remote, reads_records, patience_s):
+        async for some in _walk(remote, reads_records, patience_s, _settings(security)):
             put(some)
             if stopped.is_set():
                 return
@@ -215,7 +223,9 @@ def audit_replica(
         thread.join()
 
 
-async def _walk(remote: RemoteReplica, reads_records: bool, patience_s: float) -> AsyncIterator[list[AuditRow]]:
+async def _walk(
+    remote: RemoteReplica, reads_records: bool, patience_s: float, settings: ConnectionSettings
+) -> AsyncIterator[list[AuditRow]]:
     replica = Replica(
         topic=remote.topic,
         partition=remote.partition,
@@ -227,7 +237,7 @@ async def _walk(remote: RemoteReplica, reads_records: bool, patience_s: float) -
     walker = Walker(replica, remote.place, None, reads_records)
     loop = asyncio.get_running_loop()
     position, moved_at = remote.start, loop.time()
-    async with Client((address,), settings=_SETTINGS) as client:
+    async with Client((address,), settings=settings) as client:
         while position < remote.end:
             data = await _fetch(
                 client, address, tp, UUID(remote.topic_id), position, max_bytes=FETCH_BYTES, max_wait_ms=_MAX_WAIT_MS

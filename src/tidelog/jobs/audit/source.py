@@ -14,9 +14,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from tidelog.client.security import Security
 from tidelog.jobs.audit import layout, live
 from tidelog.jobs.audit.rows import SCHEMA, TYPES, AuditRow
 from tidelog.jobs.audit.segments import Segment, audit_segment
+from tidelog.spark.options import Given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,9 +51,16 @@ class _Task(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, works: "Sequence[Segment | live.RemoteReplica]", *, reads_records: bool) -> None:
+    def __init__(
+        self,
+        works: "Sequence[Segment | live.RemoteReplica]",
+        *,
+        reads_records: bool,
+        security: Security | None = None,
+    ) -> None:
         self._works = works
         self._reads_records = reads_records
+        self._security = security
 
     def partitions(self) -> Sequence[InputPartition]:
         return [_Task(each) for each in self._works]
@@ -62,11 +71,12 @@ class _Reader(DataSourceReader):
             return iter(())
         if isinstance(partition.work, Segment):
             return arrow_batches(audit_segment(partition.work, reads_records=self._reads_records))
-        return arrow_batches(live.audit_replica(partition.work, reads_records=self._reads_records))
+        rows = live.audit_replica(partition.work, reads_records=self._reads_records, security=self._security)
+        return arrow_batches(rows)
 
     def __getstate__(self) -> dict[str, object]:
         # Tasks are told their own share.
-        return {"_works": (), "_reads_records": self._reads_records}
+        return self.__dict__ | {"_works": ()}
 
 
 class SegmentsSource(DataSource):
@@ -103,14 +113,15 @@ class ReplicasSource(DataSource):
 
     def reader(self, schema: StructType) -> "_Reader":
         plan, bootstrap = self.options.get(PLAN), self.options.get("kafka.bootstrap.servers")
+        security = Given(self.options).security()
         if plan is not None:
             replicas = [live.RemoteReplica(**each) for each in json.loads(plan)]
         elif bootstrap is not None:
             topics = [each.strip() for each in self.options.get("subscribe", "").split(",") if each.strip()]
-            replicas = live.plan_live(bootstrap, topics).replicas
+            replicas = live.plan_live(bootstrap, topics, security).replicas
         else:
             raise ValueError("tidelog-replicas needs the option kafka.bootstrap.servers")
-        return _Reader(replicas, reads_records=_flag(self.options.get(RECORDS)))
+        return _Reader(replicas, reads_records=_flag(self.options.get(RECORDS)), security=security)
 
 
 def _flag(text: str | None) -> bool:

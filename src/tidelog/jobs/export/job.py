@@ -1,6 +1,6 @@
 """The export on Spark: a streaming query that takes what is there and ends. Its checkpoint lies in the directory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidelog.jobs.drivers import jvm_of
 from tidelog.jobs.export.folder import ExportFolder, Identity, Mode
+from tidelog.jobs.session import kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,12 +37,17 @@ def export(
     mode: Mode = Mode.DAYS,
     text: bool = False,
     fail_on_data_loss: bool = True,
+    security: Mapping[str, str] | None = None,
 ) -> Exported:
-    """Everything that is new in the topic since the last run, each record once, however runs end."""
+    """Everything that is new in the topic since the last run, each record once, however runs end.
+
+    `security` are a Kafka client's `security.protocol`, `ssl.*` and `sasl.*`.
+    """
     folder = ExportFolder(directory)
     with folder.held(Identity(topic=topic, mode=mode.value, text=text), jvm_of(spark)):
         swept = folder.sweep() if mode is Mode.DAYS else 0
-        frame = _source(spark, bootstrap, topic, text=text, fail_on_data_loss=fail_on_data_loss)
+        options = kafka_options(bootstrap, security) | {"failOnDataLoss": str(fail_on_data_loss).lower()}
+        frame = _source(spark, options, topic, text=text)
         if mode is Mode.DAYS:
             days = frame.withColumn("day", F.to_date("timestamp"))
             writer = days.writeStream.format("parquet").partitionBy("day").option("path", str(folder.path))
@@ -74,15 +80,14 @@ def _offsets(told: Any) -> dict[str, Any]:
     return found
 
 
-def _source(spark: "SparkSession", bootstrap: str, topic: str, *, text: bool, fail_on_data_loss: bool) -> "DataFrame":
+def _source(spark: "SparkSession", options: Mapping[str, str], topic: str, *, text: bool) -> "DataFrame":
     frame = (
         spark.readStream.format("tidelog")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**options)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("includeEpoch", "true")
-        .option("failOnDataLoss", str(fail_on_data_loss).lower())
         .load()
     )
     kind = "string" if text else "binary"

@@ -1,12 +1,14 @@
 """Health on Spark: the events of the topic as a table, and what windows and partitions make of them."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidelog.jobs.health.model import TOPIC, Health, PartitionHealth, WindowHealth
+from tidelog.jobs.session import kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,9 +24,11 @@ _SECOND_MS: Final = 1000
 _ACCURACY: Final = 1000
 
 
-def read_events(spark: "SparkSession", bootstrap: str, since_ms: int | None = None) -> "DataFrame":
+def read_events(
+    spark: "SparkSession", bootstrap: str, since_ms: int | None = None, security: Mapping[str, str] | None = None
+) -> "DataFrame":
     """A row per event; lines that are none of ours are left out."""
-    reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", bootstrap).option("subscribe", TOPIC)
+    reader = spark.read.format("tidelog").options(**kafka_options(bootstrap, security)).option("subscribe", TOPIC)
     if since_ms is not None:
         reader = reader.option("startingTimestamp", str(since_ms)).option(
             "startingOffsetsByTimestampStrategy", "latest"
