@@ -278,14 +278,13 @@ class _Fetching:
             self._put(_Skip(begins))
             return begins
         ends = (await list_offsets(client, {tp: LATEST}))[tp].offset
-        if position <= ends:
-            # It is there: whoever was asked did not know the epoch, or not yet.
-            return position
         if not is_late:
             # A leader that has been elected a moment ago, or one that is no leader any more.
             await asyncio.sleep(_AGAIN_S)
             await client.refresh([tp.topic])
             return position
+        if position <= ends:
+            raise_for(ErrorCode.OFFSET_OUT_OF_RANGE, what=f"fetch of {tp} at offset {position}, of a log up to {ends}")
         self._lost(ends, end, f"the log ends at {ends}")
         return end
 

@@ -18,7 +18,7 @@ from tidelog.spark.history import DataLoss
 from tidelog.spark.options import Subscription, parse
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.reading import read
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
 from tidelog.wire.messages.fetch import (
     EpochEndOffset,
@@ -90,12 +90,12 @@ class Leader(ToyBroker):
         found = ListOffsetsPartitionResponse(partition_index=0, offset=offset, leader_epoch=5)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a", partitions=[found])])
 
-    def numbers(self, *, fail: bool = True, wanted: OffsetRange = WANTED) -> list[int]:
+    def numbers(self, *, fail: bool = True, wanted: OffsetRange = WANTED, patience_ms: int = 10_000) -> list[int]:
         """What a task reads, in a thread as Spark has it."""
 
         def whole() -> list[int]:
             given = {"kafka.bootstrap.servers": str(self.address), "subscribe": "a", "failOnDataLoss": str(fail)}
-            options = parse({**given, "kafkaConsumer.pollTimeoutMs": "10000"}, streaming=True)
+            options = parse({**given, "kafkaConsumer.pollTimeoutMs": str(patience_ms)}, streaming=True)
             return [int(value.as_py()) for rows in read(options, wanted) for value in rows.column("value")]
 
         async def story() -> list[int]:
@@ -217,6 +217,13 @@ def test_what_retention_took_meanwhile_is_skipped_or_an_error(fail: bool) -> Non
             leader.numbers()
     else:
         assert leader.numbers(fail=False) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_leader_that_does_not_give_what_it_has_is_not_asked_for_ever() -> None:
+    leader = Leader(lambda number, asked: PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    with pytest.raises(ApiError, match="a-0 at offset 0, of a log up to 10: the log does not hold that offset"):
+        leader.numbers(patience_ms=100)
+    assert len(leader.fetches) < 5
 
 
 def test_holes_up_to_the_end_are_the_end() -> None:

@@ -180,12 +180,12 @@ def _signature(row: AuditRow | None, base_offset: int) -> tuple[int, ...] | None
 def _words(
     odd: int, row: AuditRow | None, agreeing: Sequence[int], reference: AuditRow | None, *, majority: bool
 ) -> str:
-    against = _nodes(agreeing)
+    against, verb = _nodes(agreeing), "do" if len(agreeing) > 1 else "does"
     if row is None:
         assert reference is not None
-        return f"node {odd} does not have offsets {reference.base_offset} to {reference.last_offset}, {against} do"
+        return f"node {odd} does not have offsets {reference.base_offset} to {reference.last_offset}, {against} {verb}"
     if reference is None:
-        return f"node {odd} has offsets {row.base_offset} to {row.last_offset}, {against} do not"
+        return f"node {odd} has offsets {row.base_offset} to {row.last_offset}, {against} {verb} not"
     differing = [
         f"{_NAMES[name]} {_value(name, row)} instead of {_value(name, reference)}"
         for name in COMPARED

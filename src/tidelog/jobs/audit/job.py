@@ -149,9 +149,11 @@ def _comparison(tp: TopicPartition, held: Sequence[layout.ReplicaLog], found: la
         )
         for log in held
     ]
-    # Who is in sync has all that is committed, and has lost it if there is no log in its directories.
-    absent = set(in_sync or ()) & found.nodes - {log.replica.node for log in held}
-    return comparison_of(tp, [*facts, *(Facts(node=node, in_sync=True) for node in absent)])
+    absent = found.replicas(tp) & found.nodes - {log.replica.node for log in held}
+    lost = absent & set(in_sync or ())
+    found.notes += [f"node {node} is to be a replica of {tp}, and has no log of it" for node in sorted(absent - lost)]
+    # Who is in sync has all that is committed: without a log it has lost it.
+    return comparison_of(tp, [*facts, *(Facts(node=node, in_sync=True) for node in lost)])
 
 
 def _until(comparison: Comparison, node: int) -> int:

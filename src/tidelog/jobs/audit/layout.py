@@ -68,6 +68,11 @@ class Found:
         partition = None if self.image is None else self.image.partition(tp)
         return None if partition is None else partition.isr
 
+    def replicas(self, tp: TopicPartition) -> set[int]:
+        """By the metadata; none if that does not know."""
+        partition = None if self.image is None else self.image.partition(tp)
+        return set() if partition is None else set(partition.replicas)
+
 
 def log_directories(given: Sequence[Path]) -> list[Path]:
     """The log directories behind what was given: of a whole cluster, of a node, or themselves."""

@@ -32,6 +32,8 @@ class Odds(NamedTuple):
         return low, high
 
     def words(self) -> str:
+        if not self.of:
+            return "no run"
         low, high = self.interval
         return f"{100 * self.share:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
 
