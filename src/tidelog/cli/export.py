@@ -48,6 +48,7 @@ def export(
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
     with_client(bootstrap, lambda client: client.topic(topic), security=security)
+    _make(directory)
 
     def work(spark: "SparkSession") -> "Exported":
         from tidelog.jobs.export.folder import BadFolder, Mode
@@ -85,3 +86,10 @@ def export(
         print(f"{done.records} new records, {done.rows or 0} keys in {directory / 'current'}{swept}")
     else:
         print(f"{done.records} new records in {directory}{swept}")
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandFailed(f"{directory}: {error.strerror or error}") from error

@@ -26,6 +26,7 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
     """Opens Spark, does the work, and turns what goes wrong into one line."""
     from tidelog.client.client import one_line
     from tidelog.client.errors import ClientError
+    from tidelog.jobs import failures
     from tidelog.jobs.session import NoSpark, start
     from tidelog.wire.errors import ApiError
 
@@ -43,16 +44,9 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
     except CommandFailed:
         raise
     except Exception as error:
-        if not type(error).__module__.startswith(("pyspark", "py4j")):
+        if not failures.is_sparks(error):
             raise
-        raise CommandFailed(reason(str(error))) from error
-
-
-def reason(text: str) -> str:
-    """What a task, or Spark, says at the heart of pages of traces."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "^")) and "Error" in line]
-    return (raised or lines or ["Spark failed and does not say why"])[-1 if raised else 0]
+        raise CommandFailed(failures.one_line(error)) from error
 
 
 def write_page(path: Path, page: "Page") -> None:

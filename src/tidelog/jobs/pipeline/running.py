@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidelog.jobs.drivers import jvm_of
+from tidelog.jobs.failures import one_line
 from tidelog.jobs.pipeline import state as states
 from tidelog.jobs.pipeline.model import Pipeline, Source
 from tidelog.jobs.pipeline.queries import COUNT, Builder
@@ -20,9 +20,6 @@ from tidelog.jobs.pipeline.state import QueryState, RunState, StateFolder
 from tidelog.spark.offsets import BadOffsets, backlog, parse_offsets
 
 _POLL_S: Final = 0.1
-_PYTHON_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*): (.+)$", re.MULTILINE)
-# What stands before a colon in those pages beside errors, and the one error that only wraps another.
-_NO_CAUSE: Final = ("SQLSTATE", "PythonException", "SparkException")
 _TOO_SLOW: Final = "Python worker failed to connect back"
 _MOST_RESTARTS: Final = 3
 
@@ -196,18 +193,6 @@ def _reads(source: Source, topic: str) -> bool:
     if "assign" in options:
         return topic in json.loads(options["assign"])
     return topic in (each.strip() for each in options.get("subscribe", "").split(","))
-
-
-def one_line(error: BaseException) -> str:
-    """What Spark says is a page with two stack traces in it; the cause is the last Python error there."""
-    text = str(error).partition("=== Streaming Query ===")[0]
-    if not isinstance(error, PySparkException):
-        return " ".join(f"{type(error).__name__}: {text}".split()) if text else type(error).__name__
-    if "Traceback (most recent call last)" in text:
-        found = [words for kind, words in _PYTHON_ERROR.findall(text) if kind not in _NO_CAUSE]
-        if found:
-            return " ".join(found[-1].split())
-    return " ".join(text.strip().partition("\n")[0].split())
 
 
 def _now_ms() -> int:
