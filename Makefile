@@ -37,7 +37,7 @@ check: $(STAMP) ## format, lint, types, import contracts, numbered rules
 	$(BIN)/python tools/rules.py
 
 interop: $(STAMP) ## what needs more: Kafka's own tools, kcat, a browser
-	$(BIN)/pytest tests/interop tests/guide -m interop
+	$(BIN)/pytest tests/interop tests/guide -m interop -n $(WORKERS)
 
 soak: $(STAMP) ## the long runs, at full length
 	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --timeout 3600

@@ -2,12 +2,14 @@
 
 import os
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tidelog.jobs.java import NEEDED
+
+ON_SPARK: Final = ("tests/spark/", "tests/interop/spark/")
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -44,6 +46,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+            return "spark" if nodeid.startswith(ON_SPARK) else nodeid
 
     return OneSpark(config, log)

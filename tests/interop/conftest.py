@@ -2,8 +2,9 @@
 
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from tests.clients.targets import Target, one_node
@@ -12,46 +13,46 @@ from tests.interop.registries import SKIP_WORD, RegistryUnreachable, ensure_debi
 from tests.interop.tools import Tools
 
 HERE = Path(__file__).resolve().parent
-OUTCOMES = pytest.StashKey[dict[str, str]]()
+NEEDLESS: Final = "skipped without need"
+
+
+class Outcomes:
+    """What became of the interop tests, whichever worker ran them."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.nodeid.startswith("tests/interop/"):
+            return
+        if report.skipped:
+            self._found[report.nodeid] = "skipped" if SKIP_WORD in str(report.longrepr) else NEEDLESS
+        elif report.when == "call" and report.passed:
+            self._found[report.nodeid] = "passed"
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A skip is for a registry that does not answer; any other one fails the run."""
+        if NEEDLESS in self._found.values():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        outcomes = list(self._found.values())
+        if not outcomes:
+            return
+        passed, needless = outcomes.count("passed"), outcomes.count(NEEDLESS)
+        if needless:
+            terminalreporter.write_line(f"{needless} skipped although nothing was missing: see the reasons above")
+        terminalreporter.write_line(f"interop: {passed} passed, {len(outcomes) - passed} skipped")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[OUTCOMES] = {}
+    config.pluginmanager.register(Outcomes())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if HERE in item.path.parents:
-        outcomes = item.config.stash[OUTCOMES]
-        if report.skipped:
-            outcomes[item.nodeid] = "skipped" if SKIP_WORD in str(report.longrepr) else "skipped without need"
-        elif report.when == "call" and report.passed:
-            outcomes[item.nodeid] = "passed"
-    return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A skip is for a registry that does not answer; any other one fails the run."""
-    needless = [name for name, what in session.config.stash[OUTCOMES].items() if what == "skipped without need"]
-    if needless:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    outcomes = list(config.stash[OUTCOMES].values())
-    if outcomes:
-        skipped = len(outcomes) - outcomes.count("passed")
-        needless = outcomes.count("skipped without need")
-        if needless:
-            print(f"{needless} skipped although nothing was missing: see the reasons above")
-        print(f"interop: {outcomes.count('passed')} passed, {skipped} skipped")
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,9 @@ def ensure_debian(program: str, package: str) -> str:
     if apt is None or os.geteuid() != 0:
         raise ProgramMissing(f"{program} is missing: install it (Debian's package is {package})")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", package]):
+    # Another worker may be installing something.
+    wait = ["-o", f"DPkg::Lock::Timeout={APT_SECONDS}"]
+    for arguments in ([*wait, "update", "-q"], [*wait, "install", "-y", "-q", "--no-install-recommends", package]):
         try:
             done = subprocess.run(
                 [apt, *arguments], env=environment, capture_output=True, text=True, timeout=APT_SECONDS, check=False
