@@ -1,5 +1,6 @@
 """Invariants of replicas: what was promised is where it must be (1, 2, 3, 5, 7)."""
 
+from tidelog.core.ids import TopicPartition
 from tidelog.replication.isr import PendingExpand
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
@@ -36,6 +37,10 @@ class CandidateCompleteness(Invariant):
 
     number = 2
 
+    def __init__(self) -> None:
+        # The newest proposal of each partition, and the broker epoch it was made with.
+        self._proposals: dict[TopicPartition, tuple[PendingExpand, int]] = {}
+
     def on_partition(self, look: PartitionLook) -> None:
         self._check_members(look)
         leader = look.leader
@@ -48,8 +53,11 @@ class CandidateCompleteness(Invariant):
         newcomer, registered = look.of(state.newcomer), look.image.broker(state.newcomer)
         if newcomer is None or registered is None or leader.leader is None or not newcomer.is_running:
             return
-        if leader.leader.followers[state.newcomer].broker_epoch != registered.epoch:
-            # Of an earlier process, as far as the leader knows: the controller will refuse.
+        known = self._proposals.get(look.topic_partition)
+        if known is None or known[0] is not state:
+            known = self._proposals[look.topic_partition] = state, leader.leader.followers[state.newcomer].broker_epoch
+        if known[1] != registered.epoch:
+            # It was caught up in an earlier process, and may fetch in the next one by now: the controller will refuse.
             return
         if newcomer.log.log_end_offset < look.history.true_hw:
             raise self.broken(
