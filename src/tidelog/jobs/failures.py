@@ -22,4 +22,7 @@ def one_line(error: BaseException) -> str:
         found = [words for kind, words in _PYTHON_ERROR.findall(text) if kind not in _NO_CAUSE]
         if found:
             return " ".join(found[-1].split())
-    return " ".join(text.strip().partition("\n")[0].split()) or type(error).__name__
+    # Py4J tells first which call has failed, and then why.
+    told = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    why = told[1].removeprefix(": ") if len(told) > 1 and told[1].startswith(": ") else told[0]
+    return " ".join(why.split())

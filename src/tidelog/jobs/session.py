@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidelog.jobs.failures import is_sparks, one_line
 from tidelog.jobs.java import why_no_java
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def kafka_options(bootstrap: str, security: Mapping[str, str] | None = None) -> 
 
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
-    """NoSpark without Java or without PySpark."""
+    """NoSpark without Java, without PySpark, or where the master does not answer."""
     reason = why_no_spark()
     if reason is not None:
         raise NoSpark(reason)
@@ -70,6 +71,11 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     builder = SparkSession.builder.appName(name).master(chosen)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        if not is_sparks(error):
+            raise
+        raise NoSpark(f"Spark does not start on {chosen}: {one_line(error)}") from error
     tidelog.spark.register(session)
     return session

@@ -26,4 +26,6 @@ def test_the_cause_is_the_last_error_of_python() -> None:
 def test_without_one_the_first_line_is_told() -> None:
     assert one_line(PySparkException("[NO_SUCH_COLUMN] x\n  at y")) == "[NO_SUCH_COLUMN] x"
     assert one_line(Py4JError("An error occurred\n\tat java.lang")) == "An error occurred"
+    stopped = "An error occurred while calling None.SparkSession.\n: java.lang.IllegalStateException: stopped\n\tat x"
+    assert one_line(Py4JError(stopped)) == "java.lang.IllegalStateException: stopped"
     assert one_line(OSError("no\nroom")) == "OSError: no room"
