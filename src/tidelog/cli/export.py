@@ -1,19 +1,23 @@
 """`export`: a topic as Parquet, on Spark."""
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tidelog.cli.jobs import Master, on_spark
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
-from tidelog.cli.output import CommandFailed, print_json
+from tidelog.cli.output import CommandFailed, bad_usage, print_json
 from tidelog.cli.session import security_properties, with_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog.jobs.export.job import Exported
+
+# Of two slashes a path has one left.
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +49,8 @@ def export(
     DIR remembers how far the topic was read, with leader epochs: run again, only new records are written, and each of
     them once, however a run ended. DIR must be one that the executors see too.
     """
+    if _ADDRESS.match(str(directory)):
+        raise bad_usage(f"DIR: {directory} is an address; a directory is wanted, mounted where executors see it too")
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
     with_client(bootstrap, lambda client: client.topic(topic), security=security)

@@ -153,6 +153,7 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["bench", "--records", "0"],
         ["page", "/dev/null"],
         ["export", "t"],
+        ["export", "t", "s3a://bucket/t"],
         ["export", "t", "d", "--command-config", "nothing.properties"],
         ["audit", "--data", ".", "--bootstrap", "127.0.0.1:1"],
         ["audit", "--data", ".", "--command-config", "nothing.properties"],

@@ -61,6 +61,18 @@ def test_files_that_do_not_count_go_and_no_others(tmp_path: Path) -> None:
         folder.sweep()
 
 
+def test_files_that_executors_have_written_elsewhere_are_missed(tmp_path: Path) -> None:
+    folder = ExportFolder(tmp_path)
+    (tmp_path / COMMIT_LOG).mkdir()
+    (tmp_path / COMMIT_LOG / "0").write_text(entry(f"{tmp_path}/day=1/one.parquet", f"{tmp_path}/day=1/two.parquet"))
+    (tmp_path / "day=1").mkdir()
+    for name in ("one", "two"):
+        with pytest.raises(BadFolder, match=rf"of 2 files were written .* day=1/{name}\.parquet for one: executors"):
+            folder.require(folder.committed())
+        (tmp_path / "day=1" / f"{name}.parquet").touch()
+    folder.require(folder.committed())
+
+
 def test_a_directory_belongs_to_one_export(tmp_path: Path) -> None:
     folder = ExportFolder(tmp_path / "orders")
     with (

@@ -125,7 +125,7 @@ class ExportFolder:
         """Removes the files of runs that did not come to their end; how many. Readers of the commit log never saw them,
         others did.
         """
-        counted = committed_files(self.path / COMMIT_LOG)
+        counted = self.committed()
         if not counted and any((self.checkpoint / "commits").glob("[0-9]*")):
             raise BadFolder(f"{self.path / COMMIT_LOG} is missing: nobody can tell which files count")
         removed = 0
@@ -134,6 +134,19 @@ class ExportFolder:
                 file.unlink()
                 removed += 1
         return removed
+
+    def committed(self) -> set[str]:
+        """The files that count, as `day=…/name`."""
+        return committed_files(self.path / COMMIT_LOG)
+
+    def require(self, files: set[str]) -> None:
+        """BadFolder unless they are here: executors with a disk of their own under this name would write there."""
+        missing = sorted(file for file in files if not (self.path / file).exists())
+        if missing:
+            raise BadFolder(
+                f"{len(missing)} of {len(files)} files were written and are not in {self.path}, {missing[0]} for one: "
+                "executors have to see the same directory"
+            )
 
     # --- latest ---
 

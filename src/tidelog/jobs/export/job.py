@@ -46,6 +46,7 @@ def export(
     folder = ExportFolder(directory)
     with folder.held(Identity(topic=topic, mode=mode.value, text=text), jvm_of(spark)):
         swept = folder.sweep() if mode is Mode.DAYS else 0
+        before = folder.committed()
         options = kafka_options(bootstrap, security) | {"failOnDataLoss": str(fail_on_data_loss).lower()}
         frame = _source(spark, options, topic, text=text)
         if mode is Mode.DAYS:
@@ -63,6 +64,7 @@ def export(
             query.awaitTermination()
         finally:
             query.stop()
+        folder.require(folder.committed() - before)
         progress = [each for each in query.recentProgress if each.numInputRows]
         manifest = folder.manifest()
         return Exported(

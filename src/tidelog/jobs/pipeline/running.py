@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidelog.jobs.drivers import jvm_of
@@ -52,6 +53,8 @@ class Run:
             jvm_born=jvm.born,
         )
         self._seen: dict[str, int] = {}
+        # When the newest progress began that was looked at.
+        self._looked_at: dict[str, str] = {}
         self._starts: dict[str, Callable[[], StreamingQuery]] = {}
         self._restarts: dict[str, int] = {}
         self._idle: set[str] = set()
@@ -125,12 +128,20 @@ class Run:
         for known in self.state.queries:
             query = queries[known.name]
             failure = query.exception()
-            for progress in query.recentProgress:
+            for progress in self._unseen(known.name, query):
                 if self._take(known, json.loads(progress.json)):
                     self._write(self.state.state)
                     self._report(self.state, known)
             if failure is not None and not self._start_again(queries, known.name, failure):
                 raise PipelineFailed(f"{known.name}: {one_line(failure)}")
+
+    def _unseen(self, name: str, query: StreamingQuery) -> list[StreamingQueryProgress]:
+        """What Spark has kept, if there is something new in it: it is up to a hundred objects of the JVM."""
+        newest = query.lastProgress
+        if newest is None or newest.timestamp == self._looked_at.get(name):
+            return []
+        self._looked_at[name] = newest.timestamp
+        return list(query.recentProgress)
 
     def _take(self, known: QueryState, progress: Mapping[str, Any]) -> bool:
         """True for a batch that was not seen. While nothing comes Spark repeats the number of the next one."""
