@@ -74,7 +74,11 @@ def export(
         except BadFolder as error:
             raise CommandFailed(str(error)) from error
 
-    done = on_spark("tidelog export", master, work)
+    try:
+        done = on_spark("tidelog export", master, work)
+    except CommandFailed as error:
+        # What a query calls by its option is another one here.
+        raise CommandFailed(error.message.replace("failOnDataLoss=false", "--allow-data-loss"), error.status) from error
     if as_json:
         print_json(
             {

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import Json, commands, example
+from tidelog.cli.options import CommandConfig, Json, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+from tidelog.cli.session import security_properties
 
 if TYPE_CHECKING:
     from tidelog.jobs.pipeline.model import Pipeline
@@ -64,13 +65,14 @@ def run(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
     bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Run a pipeline until ctrl-C, which ends it after the batches that run; a second one ends it at once.
 
     With --json every batch is a line of JSON. Run again, it goes on where it was, however it ended.
     """
-    pipeline = _load(file, bootstrap)
+    pipeline = _load(file, bootstrap, security_properties(command_config))
     from tidelog.cli.pipeline_progress import progress
 
     with progress(pipeline.name, json=json) as report:
@@ -133,11 +135,11 @@ def _folder(place: Path) -> "StateFolder":
     return StateFolder(place) if place.is_dir() else StateFolder(folder_of(_load(place, None)))
 
 
-def _load(file: Path, bootstrap: str | None) -> "Pipeline":
+def _load(file: Path, bootstrap: str | None, security: dict[str, str] | None = None) -> "Pipeline":
     from tidelog.jobs.pipeline.parsing import BadPipeline, load
 
     try:
-        return load(file, bootstrap=bootstrap)
+        return load(file, bootstrap=bootstrap, security=security)
     except BadPipeline as error:
         raise _mistaken(error) from None
     except OSError as error:

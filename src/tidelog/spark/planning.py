@@ -139,11 +139,11 @@ class Planner:
     def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
         """Where the partitions of the subscription end now; not before `start`, unless it stays so."""
         ids = self._heard_of(lambda found: start.keys() <= found.keys())
-        same = {tp: at for tp, at in start.items() if ids.get(tp) == at.topic_id}
+        same = {tp: at for tp, at in start.items() if tp in ids and at.topic_id in (ZERO_UUID, ids[tp])}
         self._brokers.require_epochs(to_ask(same))
         found = self._brokers.latest(ids)
         for _ in range(self.options.fetch_offset_retries):
-            behind = [tp for tp, at in found.items() if tp in start and at.offset < start[tp].offset]
+            behind = [tp for tp, at in same.items() if found[tp].offset < at.offset]
             if not behind:
                 break
             # A leader elected a moment ago may not know yet how far its predecessor had come.
@@ -151,7 +151,7 @@ class Planner:
             self._brokers.sleep(self.options.fetch_offset_retry_interval_ms / 1000)
             found = self._brokers.latest(ids)
         offsets = {tp: at.offset for tp, at in found.items()}
-        behind = [tp for tp in same if tp in offsets and offsets[tp] < same[tp].offset]
+        behind = [tp for tp in same if offsets[tp] < same[tp].offset]
         ends = self._brokers.epoch_ends({tp: epoch for tp, epoch in to_ask(same).items() if tp in behind})
         for tp, end in ends.items():
             # What was read is there. Its leader will know in a moment that it is committed.

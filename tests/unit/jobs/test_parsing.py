@@ -85,6 +85,18 @@ def test_a_good_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(file, bootstrap="other:1").sources[0].options["kafka.bootstrap.servers"] == "other:1"
 
 
+def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    sink = 'from = "shaped"\ntopic = "t"'
+    two = f"{sink}\n[sinks.other]\n{sink}\nbootstrap = 'b:1'"
+    file.write_text(GOOD.replace('from = "shaped"\nformat = "parquet"\npath = "out"', two))
+    pipeline = load(file, bootstrap="a:1", security={"security.protocol": "SSL"})
+    own, other = pipeline.sinks
+    assert own.options == {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SSL"}
+    assert other.options == {"kafka.bootstrap.servers": "b:1"}
+    assert pipeline.sources[0].options["kafka.security.protocol"] == "SSL"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

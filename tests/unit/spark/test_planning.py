@@ -118,6 +118,9 @@ def test_a_task_is_told_the_epoch_in_which_its_range_ends() -> None:
 def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> None:
     start, end = {A0: Position(150, 6, ID)}, {A0: Position(40, 0, OTHER)}
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=OTHER)
+    assert planner(brokers).latest(start) == end
+    # Another topic is not behind.
+    assert brokers.slept == 0
     with pytest.raises(DataLoss, match="made anew"):
         planner(brokers).stream_ranges(start, end)
     ranges = planner(brokers, fail=False).stream_ranges(start, end)

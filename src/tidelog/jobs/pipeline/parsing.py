@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -49,8 +50,10 @@ class BadPipeline(ValueError):
         super().__init__("\n".join(each.told(file) for each in self.mistakes))
 
 
-def load(file: Path, *, bootstrap: str | None = None) -> Pipeline:
-    """BadPipeline with everything that is wrong, OSError if it cannot be read. `bootstrap` is for what names none."""
+def load(file: Path, *, bootstrap: str | None = None, security: Mapping[str, str] | None = None) -> Pipeline:
+    """BadPipeline with everything that is wrong, OSError if it cannot be read. `bootstrap` is for what names none, and
+    `security`, a Kafka client's properties, for what reads or writes there and has none of its own.
+    """
     try:
         text = file.read_bytes().decode()
     except UnicodeDecodeError as error:
@@ -64,18 +67,21 @@ def load(file: Path, *, bootstrap: str | None = None) -> Pipeline:
         mistake = Mistake(int(found[2]), "", found[1]) if found else Mistake(text.count("\n") + 1, "", str(error))
         raise BadPipeline(file, [mistake]) from None
     findings = Findings(key_lines(text))
-    pipeline = _Parser(file.absolute(), Keys(findings, (), values), findings, bootstrap).pipeline()
+    pipeline = _Parser(file.absolute(), Keys(findings, (), values), findings, bootstrap, security or {}).pipeline()
     if findings.mistakes:
         raise BadPipeline(file, findings.mistakes)
     return pipeline
 
 
 class _Parser:
-    def __init__(self, file: Path, top: Keys, findings: Findings, bootstrap: str | None) -> None:
+    def __init__(
+        self, file: Path, top: Keys, findings: Findings, bootstrap: str | None, security: Mapping[str, str]
+    ) -> None:
         self._file = file
         self._top = top
         self._findings = findings
         self._bootstrap = bootstrap
+        self._security = security
 
     def pipeline(self) -> Pipeline:
         head = self._top.table("pipeline") or Keys(self._findings, ("pipeline",), {})
@@ -170,6 +176,7 @@ class _Parser:
             options["kafka.bootstrap.servers"] = keys.text("bootstrap") or self._bootstrap or ""
         else:
             keys.text("bootstrap")
+        self._secure(options)
         batch = keys.flag("batch")
         starting = keys.text("starting")
         if starting is not None:
@@ -199,6 +206,11 @@ class _Parser:
             for line in checked.warnings:
                 keys.wrong(self._blamed(keys, options, line), line)
         return Source(name=name, options=options, value=value, key=key, watermark=watermark, batch=batch)
+
+    def _secure(self, options: dict[str, str]) -> None:
+        given = {key.lower(): value for key, value in options.items()}
+        if given["kafka.bootstrap.servers"] == self._bootstrap and "kafka.security.protocol" not in given:
+            options |= {f"kafka.{key}": value for key, value in self._security.items()}
 
     def _blamed(self, keys: Keys, options: dict[str, str], words: str) -> str:
         """The key in the file behind an option that a refusal names."""
@@ -325,6 +337,7 @@ class _Parser:
         encode, key, bootstrap = keys.text("encode"), keys.text("key"), keys.text("bootstrap")
         if chosen == _TOPIC:
             options.setdefault("kafka.bootstrap.servers", bootstrap or self._bootstrap or "")
+            self._secure(options)
             if encode is not None and encode != JSON:
                 keys.wrong("encode", f"{encode!r} is not json, which is all there is")
             if path is not None:
