@@ -58,7 +58,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Skip:
-    """Records are gone, and the query goes on behind them."""
+    """Records are gone, and the query goes on without them."""
 
     to: int
 
@@ -292,5 +292,5 @@ class _Fetching:
         """Of [first, end). Returns if the user takes it, and it is said."""
         text = f"{self._wanted.tp}: offsets {first} to {end - 1} are lost to this query: {reason}"
         if self._options.fail_on_data_loss:
-            raise DataLoss(f"{text}. With failOnDataLoss=false the query goes on behind them")
+            raise DataLoss(f"{text}. With failOnDataLoss=false the query goes on without them")
         log.warning("%s", text)
