@@ -1,13 +1,13 @@
 """Our Spark source beside Spark's own Kafka connector: a topic, all columns, to nowhere.
 
-python -m benchmarks.spark_source [--records 10000000] [--runs 3] [--partitions 2] [--only 100-zstd]
+python -m benchmarks.spark_source [--records 10000000] [--runs 3] [--partitions 2] [--only 100-zstd] [--plain]
 
 Records of 100 B and 1 KB (10 B of it key, of the rest a third is chance), plain and zstd, in batches of 500 KB as
 librdkafka makes them under load, or `--batch-bytes 16384` as Java's producer does. One broker, one Spark session with a
-core for each partition, both connectors with their defaults, in turns within a run, the first of which is not counted.
-Also the largest resident size of a Python worker: once after a tenth of the records, once after all. A case of ten
-million records takes about four minutes and up to 11 GB of disk at 1 KB, one minute at 100 B; `--only` takes them one
-at a time.
+core for each partition and the settings that `tidelog.spark` asks for (`--plain`: without them), both connectors with
+their defaults, in turns within a run, the first of which is not counted. Also the largest resident size of a Python
+worker: once after a tenth of the records, once after all. A case of ten million records takes about four minutes and up
+to 11 GB of disk at 1 KB, one minute at 100 B; `--only` takes them one at a time.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from benchmarks.kernel import KEY_BYTES, LARGE, NOW_MS, text
 from tidelog.client.client import Client
 from tidelog.client.errors import raise_for
 from tidelog.client.topics import delete_topic
+from tidelog.spark import SETTINGS
 from tidelog.testing import Cluster
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.wire.records.attributes import Codec
@@ -151,13 +152,13 @@ def peak_mb() -> float:
 
 
 @contextmanager
-def session(cores: int) -> "Iterator[SparkSession]":
+def session(cores: int, settings: Mapping[str, str]) -> "Iterator[SparkSession]":
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     import tidelog.spark
 
-    spark = (
+    builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.jars", ",".join(map(str, ensure_connector())))
         .config("spark.ui.enabled", "false")
@@ -165,8 +166,10 @@ def session(cores: int) -> "Iterator[SparkSession]":
         .config("spark.driver.memory", "2g")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
     )
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     tidelog.spark.register(spark)
     try:
@@ -175,8 +178,10 @@ def session(cores: int) -> "Iterator[SparkSession]":
         spark.stop()
 
 
-def measure(cases: list[Case], records: int, runs: int, partitions: int, batch_bytes: int) -> None:
-    with Cluster(brokers=1) as cluster, session(partitions) as spark:
+def measure(cases: list[Case], options: argparse.Namespace) -> None:
+    records, runs, partitions, batch_bytes = options.records, options.runs, options.partitions, options.batch_bytes
+    settings = {} if options.plain else SETTINGS
+    with Cluster(brokers=1) as cluster, session(partitions, settings) as spark:
         for case in cases:
             cluster.create_topic(case.topic, partitions=partitions, config={"retention.ms": "-1"})
             rows = asyncio.run(fill(cluster.bootstrap, case, records, partitions, batch_bytes))
@@ -206,11 +211,12 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--batch-bytes", type=int, default=LARGE)
     parser.add_argument("--only", action="append", help="a case, as in 100-zstd; may be said several times")
+    parser.add_argument("--plain", action="store_true", help="Spark's own settings, not those that we ask for")
     options = parser.parse_args()
     cases = [Case(size, codec) for size in (100, 1000) for codec in (Codec.NONE, Codec.ZSTD)]
     if options.only:
         cases = [case for case in cases if case.topic in options.only]
-    measure(cases, options.records, options.runs, options.partitions, options.batch_bytes)
+    measure(cases, options)
     theirs = f"{THEIRS} {connector_version()}"
     print(f"{'million rows/s':<14} {OURS:>8} {theirs:>12} {'ratio':>7} spread   worker peak MB")
     for case in cases:

@@ -21,9 +21,6 @@ _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # Asked of the brokers so often while nothing happens: Spark's own 10 ms are meant for what costs nothing.
     "spark.sql.streaming.pollingDelay": "100ms",
-    # How rows go from Python to the JVM: a tenth of what it costs to read records of 1 KB (docs/benchmarks.md).
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.buffer.size": "1m",
 }
 # Of a driver whose executors are its own: it needs no name that others can find.
 _LOCAL_DEFAULTS: Final = {
@@ -61,7 +58,8 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     import tidelog.spark
 
     chosen = master or (settings or {}).get("spark.master") or LOCAL
-    conf = _DEFAULTS | (_LOCAL_DEFAULTS if chosen.startswith("local") else {}) | dict(settings or {})
+    defaults = _DEFAULTS | (_LOCAL_DEFAULTS if chosen.startswith("local") else {})
+    conf = {**tidelog.spark.SETTINGS, **defaults, **(settings or {})}
     if chosen.startswith("local") and "spark.pyspark.python" not in conf:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Without it Spark starts whichever python3 comes first in the path.
