@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tidelog.spark import SETTINGS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS = {
+    # As jobs have it.
+    **SETTINGS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
