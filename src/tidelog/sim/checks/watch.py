@@ -190,7 +190,7 @@ class Watch:
     def on_acknowledged(self, partition: TopicPartition, offset: int, value: bytes, era: int) -> None:
         """A client was told, acks=all: it has to be committed by now. `era` is that in which it was sent."""
         history = self._history(partition)
-        if history.era != era or offset < 0:
+        if history.era != era or offset < 0 or self._may_be_past(partition, history, offset):
             return
         self._look(partition)
         if offset >= history.true_hw:
@@ -204,7 +204,7 @@ class Watch:
     def on_read(self, partition: TopicPartition, position: int, offset: int, value: bytes, era: int) -> None:
         """A consumer at `position` was given the record at `offset`; `era` is that in which it began to read."""
         history = self._history(partition)
-        if history.era != era:
+        if history.era != era or self._may_be_past(partition, history, offset):
             return
         if offset >= history.true_hw:
             self._look(partition)
@@ -216,6 +216,16 @@ class Watch:
         if what is not None:
             self._fail(ConsistentRead().broken(f"{partition}: {what}"), self._look_of(partition))
         self._same_value(partition, offset, value)
+
+    def _may_be_past(self, partition: TopicPartition, history: PartitionHistory, offset: int) -> bool:
+        """Whether it may have been said by a leader from before an unclean election that it has not heard of yet."""
+        return history.era > 0 and any(
+            replica.alive
+            and isinstance(replica.role, Leader)
+            and replica.role.epoch < history.first_epoch
+            and replica.log.high_watermark > offset
+            for replica in self._replicas.get(partition, {}).values()
+        )
 
     def _same_value(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         known = self._history(partition).values.setdefault(offset, value)
