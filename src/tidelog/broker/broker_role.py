@@ -116,7 +116,8 @@ class BrokerRole:
 
     async def load(self) -> None:
         """Recovers the logs and follows the metadata from here on."""
-        await self.follower.load(lambda: self._control.image)
+        directories = {directory_id: path for path, directory_id in self._directory_ids.items()}
+        await self.follower.load(lambda: self._control.image, directories)
         self.follower.on_applied = self._directories.on_metadata
         self.follower.on_failure = self._control.quorum.fail
         self._control.publisher.subscribe(self.follower.on_metadata)

@@ -6,7 +6,7 @@ Rule Q7: a broker serves from what it has replayed, and from nothing else.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -74,7 +74,7 @@ class MetadataFollower:
         broker.replicas.on_config = self._config_changed
         logs.on_directory_offline = broker.replicas.on_directory_offline
 
-    async def load(self, image: Callable[[], ClusterImage]) -> None:
+    async def load(self, image: Callable[[], ClusterImage], directories: Mapping[UUID, str]) -> None:
         """At start: recovers every log of this broker and sets those aside of partitions that it does not have.
 
         The node votes and heartbeats meanwhile, and the metadata goes on: what it takes away before the end is deleted.
@@ -87,6 +87,7 @@ class MetadataFollower:
             lambda topic: broker.replicas.topic_config(first, topic),
             broker.wall_clock.now_ms(),
             is_ours=partial(self._is_ours, first),
+            home_of=lambda partition: directories.get(self._directory_of(first, partition)),
         )
         deadline_s = broker.loop.time() + self._pace.slice_s
         for _ in steps:
@@ -108,6 +109,11 @@ class MetadataFollower:
             return True
         log.warning("%s of topic id %s is not this broker's any more: its log is set aside", partition, topic_id)
         return False
+
+    def _directory_of(self, image: ClusterImage, partition: TopicPartition) -> UUID:
+        registration = image.partition(partition)
+        assert registration is not None, "asked of what is ours only"
+        return registration.directory_of(self._broker.node_id)
 
     def on_metadata(self, image: ClusterImage, delta: MetadataDelta) -> None:
         """One committed batch, in the order of the log. A large one is applied in slices, and what follows waits."""

@@ -26,6 +26,7 @@ from tidelog.storage.ports import Disk, DiskError
 
 # Whether a log (by its partition and its topic's id) belongs to this broker.
 IsOurs = Callable[[TopicPartition, UUID | None], bool]
+HomeOf = Callable[[TopicPartition], str | None]
 # Logs between two lines that say how far the start has come.
 _PROGRESS_EVERY: Final = 1000
 
@@ -116,9 +117,10 @@ class LogManager:
         now_ms: int,
         *,
         is_ours: IsOurs = lambda partition, topic_id: True,
+        home_of: HomeOf = lambda partition: None,
     ) -> None:
         """As `load_stepwise`, at once."""
-        for _ in self.load_stepwise(config_of, now_ms, is_ours=is_ours):
+        for _ in self.load_stepwise(config_of, now_ms, is_ours=is_ours, home_of=home_of):
             pass
 
     def load_stepwise(
@@ -127,11 +129,13 @@ class LogManager:
         now_ms: int,
         *,
         is_ours: IsOurs = lambda partition, topic_id: True,
+        home_of: HomeOf = lambda partition: None,
     ) -> Iterator[None]:
         """Opens every log found, one at a time; `config_of` gives a topic's config. Afterwards appends may begin.
 
         What is not `ours` (by the partition and the id of its topic, None if the log never held a record) is set aside
-        as ``-stray`` and kept: that the metadata does not know a log may also mean that it is the wrong metadata.
+        as ``-stray`` and kept: that the metadata does not know a log may also mean that it is the wrong metadata. So is
+        what lies in two directories and not in its home, which is a directory's path, or None if nobody knows.
         """
         for directory in self._online():
             with directory.contained():
@@ -140,7 +144,7 @@ class LogManager:
                 for loaded, partition in enumerate(found):
                     if loaded and loaded % _PROGRESS_EVERY == 0:
                         self._on_event(LogsLoading(directory=directory.path, loaded=loaded, total=len(found)))
-                    self._load(directory, partition, config_of, now_ms, is_ours)
+                    self._load(directory, partition, config_of, now_ms, is_ours, home_of)
                     yield
                 directory.checkpoint_clamped_high_watermarks()
                 directory.remove_marker()
@@ -152,14 +156,17 @@ class LogManager:
         config_of: Callable[[str], TopicConfig],
         now_ms: int,
         is_ours: IsOurs,
+        home_of: HomeOf,
     ) -> None:
         topic_id = directory.topic_id_of(partition)
         if topic_id is not None and not is_ours(partition, topic_id):
             self._rename(directory, partition, STRAY_SUFFIX)
         elif self._is_left_over(partition, topic_id, is_ours):
             self._doomed[self._rename(directory, partition, DELETE_SUFFIX)] = None
-        else:
+        elif self._is_at_home(directory, partition, home_of):
             self._load_one(directory, partition, config_of(partition.topic), now_ms)
+        else:
+            self._rename(directory, partition, STRAY_SUFFIX)
 
     def _is_left_over(
         self,
@@ -177,11 +184,21 @@ class LogManager:
             return False
         return twin is not None and topic_id is None
 
+    def _is_at_home(self, directory: ManagedDirectory, partition: TopicPartition, home_of: HomeOf) -> bool:
+        """Of twins one was left in a directory that was offline when the partition was taken away and came back."""
+        twin = self._homes.get(partition)
+        if twin is None:
+            return True
+        home = home_of(partition)
+        if home == directory.path:
+            self._set_aside(partition, STRAY_SUFFIX)
+        elif home != twin.path:
+            raise CorruptCheckpoint(directory.path, f"{partition} is in {twin.path} as well")
+        return home == directory.path
+
     def _load_one(
         self, directory: ManagedDirectory, partition: TopicPartition, config: TopicConfig, now_ms: int
     ) -> None:
-        if partition in self._homes:
-            raise CorruptCheckpoint(directory.path, f"{partition} is in {self._homes[partition].path} as well")
         log = self._open_log(directory, partition, None, config, now_ms)
         if log.recovery_notes:
             self._on_event(

@@ -280,3 +280,25 @@ def test_strangers_in_a_log_directory_are_left_alone(node: Node) -> None:
     manager = node.start()
     assert list(manager) == []
     assert "lost+found" in node.disk.list_dir("/a")
+
+
+@pytest.mark.rule("C10")
+@pytest.mark.parametrize("home", ["/a", "/b", None])
+def test_of_two_logs_of_a_partition_the_one_at_home_counts(node: Node, batch: MakeBatch, home: str | None) -> None:
+    """Its directory was offline when the partition was taken from this broker, and given to it again."""
+    manager = node.start()
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW).append_as_leader(batch(5), 0, NOW)
+    manager.fail_directory("/a", DiskError(errno.EIO, "the story says so", "/a"))
+    with pytest.raises(DiskError):
+        manager.delete(_tp(0))
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW, is_new=True).append_as_leader(batch(2), 0, NOW)
+    manager.release()
+    again = LogManager(node.disk, node.config, random.Random(3), on_event=node.events.append)
+    again.open()
+    again.load(lambda topic: CONFIG, NOW, home_of=lambda partition: home)
+    log = again.get(_tp(0))
+    assert log is not None
+    assert (log.dir.rpartition("/")[0], log.log_end_offset) == (("/b", 2) if home == "/b" else ("/a", 5))
+    assert again.is_online("/b") is (home is not None)
+    kept = [name for path in ("/a", "/b") for name in node.disk.list_dir(path) if name.endswith("-stray")]
+    assert len(kept) == (home is not None)
