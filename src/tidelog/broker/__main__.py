@@ -179,8 +179,10 @@ async def _serve(
     watch = Watch(wall_clock)
 
     def on_event(event: Event) -> None:
-        log_event(event)
-        watch.on_event(event)
+        # Once for both: when a broker goes there may be thousands of them.
+        text = event.text()
+        log_event(event, text)
+        watch.on_event(event, text)
 
     links: Links | None = None
     obeying: asyncio.Task[None] | None = None

@@ -10,6 +10,7 @@ from typing import Final
 LOG_FILE: Final = "server.log"
 LINE_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 ROOT_LOGGER: Final = "tidelog"
+_LINE: Final = "tidelog_line"
 
 
 class OneLineFormatter(logging.Formatter):
@@ -19,6 +20,13 @@ class OneLineFormatter(logging.Formatter):
         super().__init__(LINE_FORMAT)
         self._second = -1
         self._date = ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Once for all handlers: the record keeps its line, as it keeps its message."""
+        line: str | None = record.__dict__.get(_LINE)
+        if line is None:
+            line = record.__dict__[_LINE] = super().format(record)
+        return line
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
         second = int(record.created)

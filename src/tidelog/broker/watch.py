@@ -17,6 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.watch_changes import Changes
+from tidelog.client.news import News
 from tidelog.core.events import Event
 from tidelog.core.ports import WallClock
 
@@ -42,9 +43,9 @@ class Watch:
         self._wall_clock = wall_clock
         self._watchers: set[_Watcher] = set()
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: Event, text: str) -> None:
         if self._watchers:
-            told = {**event.as_dict(), "time": self._wall_clock.now_ms(), "text": event.text()}
+            told = {**event.as_dict(), "time": self._wall_clock.now_ms(), "text": text}
             for watcher in self._watchers:
                 watcher.tell(told)
 
@@ -74,7 +75,7 @@ class _Watcher:
         self._changes = Changes()
         self._events: deque[dict[str, Any]] = deque()
         self._dropped = 0
-        self._wake = asyncio.Event()
+        self._news = News(GATHER_S)
         # When offsets were looked at, and how long not to: what has been spent since then, by the share it may take.
         self._looked_at_s = -inf
         self._rest_s = 0.0
@@ -84,12 +85,12 @@ class _Watcher:
             self._events.popleft()
             self._dropped += 1
         self._events.append(event)
-        self._wake.set()
+        self._news.tell()
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Until the watcher hangs up; whatever it says is its end."""
         gone = asyncio.create_task(reader.read(1))
-        gone.add_done_callback(lambda _: self._wake.set())
+        gone.add_done_callback(lambda _: self._news.tell())
         self._writer.transport.set_write_buffer_limits(high=_BUFFER_BYTES)
         try:
             loop = asyncio.get_running_loop()
@@ -111,9 +112,7 @@ class _Watcher:
         """Until something happened, or offsets are to be looked at."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._offsets_due_s()):
-                await self._wake.wait()
-            await asyncio.sleep(GATHER_S)
-        self._wake.clear()
+                await self._news.wait()
 
     def _offsets_due_s(self) -> float:
         return self._looked_at_s + min(max(OFFSETS_S, self._rest_s), LEAST_OFTEN_S)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
+from string import Formatter
 from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 from uuid import UUID
 
@@ -33,17 +34,26 @@ class Event:
 
     def text(self) -> str:
         """One line for a person, whatever bytes a client put into a name."""
-        values = {name: shown(value) for name, value in self.as_dict().items()}
+        values = {name: shown(_plain(getattr(self, name))) for name in _names_in_template(type(self))}
         return self.template.format_map(values)
 
 
 _FIELD_NAMES: dict[type[Event], tuple[str, ...]] = {}
+_NAMES_IN_TEMPLATE: dict[type[Event], tuple[str, ...]] = {}
 
 
 def _field_names(cls: type[Event]) -> tuple[str, ...]:
     names = _FIELD_NAMES.get(cls)
     if names is None:
         names = _FIELD_NAMES[cls] = tuple(field.name for field in fields(cls))
+    return names
+
+
+def _names_in_template(cls: type[Event]) -> tuple[str, ...]:
+    names = _NAMES_IN_TEMPLATE.get(cls)
+    if names is None:
+        found = {name for _, name, _, _ in Formatter().parse(cls.template) if name is not None}
+        names = _NAMES_IN_TEMPLATE[cls] = tuple(sorted(found))
     return names
 
 
@@ -60,6 +70,8 @@ def _plain(value: object) -> Any:
 
 
 def shown(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
     text = "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
     # Nearly always: thousands of partitions may change at once, a line for each.
     if text.isprintable():

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from tidelog.client.news import News
 from tidelog.web.board import Board
 
 # What happens within this time travels together.
@@ -25,7 +26,7 @@ class Audience:
         self.sources: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._running: asyncio.Task[None] | None = None
         self._ending: asyncio.TimerHandle | None = None
-        self._streams: set[asyncio.Event] = set()
+        self._streams: set[News] = set()
 
     @property
     def is_full(self) -> bool:
@@ -33,7 +34,7 @@ class Audience:
 
     def changed(self) -> None:
         for stream in self._streams:
-            stream.set()
+            stream.tell()
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """Server-sent events: first everything, then what is new.
@@ -44,7 +45,6 @@ class Audience:
         is_quiet = False
         with self._open() as news:
             while True:
-                news.clear()
                 if cursor != self._board.version or is_quiet:
                     told = self._board.changes(cursor)
                     cursor = told["version"]
@@ -53,18 +53,17 @@ class Audience:
                     is_quiet = False
                     async with asyncio.timeout(QUIET_S):
                         await news.wait()
-                    await asyncio.sleep(GATHER_S)
                 except TimeoutError:
                     is_quiet = True
 
     @contextmanager
-    def _open(self) -> Iterator[asyncio.Event]:
+    def _open(self) -> Iterator[News]:
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
         if self._running is None and self.sources is not None:
             self._running = asyncio.create_task(self.sources(), name="sources")
-        news = asyncio.Event()
+        news = News(GATHER_S)
         self._streams.add(news)
         try:
             yield news

@@ -1,6 +1,5 @@
 """High watermarks that stand still below the end of their log."""
 
-from dataclasses import replace
 from typing import Final
 
 from tidelog.web.board import Board, Partition, PartitionKey
@@ -23,11 +22,11 @@ class Stalls:
         leading = partition.leading
         if leading is None or leading.high_watermark >= leading.log_end_offset:
             self._waiting.pop(partition.key, None)
-            return replace(partition, stalled_ms=None) if leading is not None else partition
+            return _moving(partition) if leading is not None else partition
         known = self._waiting.get(partition.key)
         if known is None or known[0] != leading.high_watermark:
             self._waiting[partition.key] = leading.high_watermark, now_ms
-            return replace(partition, stalled_ms=None)
+            return _moving(partition)
         return partition
 
     def tick(self, board: Board, timeline: Timeline, now_ms: int) -> None:
@@ -37,7 +36,7 @@ class Stalls:
             if partition is None:
                 del self._waiting[key]
             elif partition.stalled_ms is None and now_ms - since_ms >= STALL_MS:
-                board.put_partition(replace(partition, stalled_ms=since_ms))
+                board.put_partition(partition._replace(stalled_ms=since_ms))
                 below = partition.min_isr is not None and len(partition.isr) < partition.min_isr
                 timeline.say(
                     f"{partition.name}: the high watermark stands at {high_watermark}",
@@ -51,6 +50,10 @@ class Stalls:
         twin = Stalls()
         twin._waiting = dict(self._waiting)
         return twin
+
+
+def _moving(partition: Partition) -> Partition:
+    return partition if partition.stalled_ms is None else partition._replace(stalled_ms=None)
 
 
 def moves_again(before: Partition | None, after: Partition, timeline: Timeline, now_ms: int) -> None:

@@ -104,10 +104,10 @@ class Folding:
         replicas = tuple(told["replicas"])
         # Who has left the assignment has no replica any more.
         held = {node: replica for node, replica in known.held.items() if node in replicas}
-        changed = replace(known, replicas=replicas, isr=tuple(told["isr"]), elr=tuple(told["elr"]), held=held)
+        changed = known._replace(replicas=replicas, isr=tuple(told["isr"]), elr=tuple(told["elr"]), held=held)
         if "leader" in told:
-            changed = replace(
-                changed, leader=told["leader"], leader_epoch=told["epoch"], recovering=told["event"] == "unclean"
+            changed = changed._replace(
+                leader=told["leader"], leader_epoch=told["epoch"], recovering=told["event"] == "unclean"
             )
         self.board.put_partition(changed)
 
@@ -121,7 +121,7 @@ class Folding:
             last_stable_offset=told["high_watermark"],
             log_end_offset=told["log_end_offset"],
         )
-        partition = self._stalls.look(replace(known, held={**known.held, told["node"]: replica}), now_ms)
+        partition = self._stalls.look(known._replace(held={**known.held, told["node"]: replica}), now_ms)
         moves_again(known, partition, self._timeline, now_ms)
         self.board.put_partition(partition)
 

@@ -65,8 +65,7 @@ class Watching:
             return
         same_leader = known.leader == leader and known.leader_epoch == leader_epoch
         self.board.put_partition(
-            replace(
-                known,
+            known._replace(
                 topic_id=topic_id,
                 leader=leader,
                 leader_epoch=leader_epoch,
@@ -116,17 +115,16 @@ class Watching:
             last_stable_offset=stable,
             log_end_offset=end,
         )
-        partition = replace(known, held={**known.held, node: replica})
+        changed: dict[str, Any] = {"held": {**known.held, node: replica}}
         if role == "leader" and epoch >= known.leader_epoch:
             # Its own word is newer than the metadata of those who have not replayed it yet.
-            partition = replace(
-                partition,
-                leader=node,
-                leader_epoch=epoch,
-                min_isr=min_isr,
-                asked_isr=None if asked is None else tuple(asked),
-            )
-        partition = self._stalls.look(partition, now_ms)
+            changed |= {
+                "leader": node,
+                "leader_epoch": epoch,
+                "min_isr": min_isr,
+                "asked_isr": None if asked is None else tuple(asked),
+            }
+        partition = self._stalls.look(known._replace(**changed), now_ms)
         moves_again(known, partition, self._timeline, now_ms)
         self.board.put_partition(partition)
 
@@ -138,7 +136,7 @@ class Watching:
         partition = self.board.partitions.get(key)
         if partition is not None:
             held = {each: replica for each, replica in partition.held.items() if each != node}
-            self.board.put_partition(replace(partition, held=held))
+            self.board.put_partition(partition._replace(held=held))
 
     # --- what the supervisor tells ---
 

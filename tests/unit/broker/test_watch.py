@@ -16,6 +16,7 @@ from tidelog.broker.clock import SystemWallClock
 from tidelog.broker.node import Node
 from tidelog.broker.watch import Watch
 from tidelog.broker.watch_changes import Changes
+from tidelog.core.event import Event
 from tidelog.core.events import NodeStopped
 from tidelog.sim.cluster import SimCluster
 
@@ -25,6 +26,10 @@ PATIENCE_S = 10.0
 def told(changes: Changes, node: Node) -> dict[str, Any]:
     assert node.control is not None and node.broker is not None
     return changes.metadata(node.control.image) | changes.replicas(node.broker.replicas)
+
+
+def tell(watch: Watch, event: Event) -> None:
+    watch.on_event(event, event.text())
 
 
 def test_first_everything_then_what_changed() -> None:
@@ -83,10 +88,10 @@ class Watched:
 def test_events_go_out_at_once_and_to_nobody_without_a_watcher(tmp_path: Path) -> None:
     async def story() -> None:
         watched = Watched(tmp_path / "s")
-        watched.watch.on_event(NodeStopped(node_id=6))
+        tell(watched.watch, NodeStopped(node_id=6))
         reader, writer = await watched.connect()
         await watched.until_watched()
-        watched.watch.on_event(NodeStopped(node_id=7))
+        tell(watched.watch, NodeStopped(node_id=7))
         async with asyncio.timeout(PATIENCE_S):
             line = json.loads(await reader.readline())
         assert line["node"] == 7 and [each["text"] for each in line["events"]] == ["node 7 has stopped"]
@@ -107,7 +112,7 @@ def test_who_does_not_read_is_kept_a_bounded_number_of_events_and_told_how_many_
         reader, writer = await watched.connect()
         await watched.until_watched()
         for node in range(10):
-            watched.watch.on_event(NodeStopped(node_id=node))
+            tell(watched.watch, NodeStopped(node_id=node))
         async with asyncio.timeout(PATIENCE_S):
             line = json.loads(await reader.readline())
         assert [each["node_id"] for each in line["events"]] == [7, 8, 9] and line["dropped"] == 7
