@@ -242,7 +242,7 @@ class Watch:
     ) -> None:
         """ListOffsets(latest) was answered; `before` is the answer that was known when it was asked."""
         history = self._history(partition)
-        if history.era != era:
+        if history.era != era or leader_epoch < history.first_epoch:
             return
         if leader_epoch >= before[0] and offset < before[1]:
             what = f"{partition}: ListOffsets said {before[1]} in epoch {before[0]}, then {offset} in {leader_epoch}"
