@@ -424,10 +424,11 @@ class Watch:
         before = mirror.rebuilt
         if mirror.refresh():
             self.truncations += mirror.rebuilt - before
-        replica.last_leader = leader
-        if leader is not None:
-            history = replica.history
-            assert history is not None
+        # It may have shown more between the last look at it and its stepping down.
+        deposed, replica.last_leader = replica.last_leader, leader
+        leader = leader or deposed
+        history = replica.history
+        if leader is not None and history is not None:
             high_watermark = replica.log.high_watermark
             if high_watermark > history.true_hw and leader.epoch >= history.first_epoch:
                 history.expose(mirror, high_watermark, f"shown by {replica.name} in epoch {leader.epoch}")
