@@ -1,8 +1,9 @@
 """Requests that a broker passes on to the controller or to the quorum's leader: a success and an error of each."""
 
 import uuid
-from collections.abc import Callable
 from typing import Any
+
+from tests.clients.version_world import MISSING, Cases, World
 
 from tidelog.core.ids import METADATA_TOPIC
 from tidelog.wire.errors import ErrorCode
@@ -17,7 +18,6 @@ from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 NODE = 1
 NOBODY = 77
-MISSING = "no-such-topic"
 FEATURE = "eligible.leader.replicas.version"
 DIRECTORY = uuid.UUID(int=0x1234_5678_9ABC_DEF0_1234_5678_9ABC_DEF0)
 
@@ -29,7 +29,7 @@ def elect(topic: str) -> Any:
 
 class ElectLeaders:
     @staticmethod
-    def success(world: Any, version: int) -> None:
+    def success(world: World, version: int) -> None:
         """The only replica leads already: a result per partition, and no error of the whole."""
         response = world.client.call(elect(world.topic), version)
         result = response.replica_election_results[0]
@@ -39,7 +39,7 @@ class ElectLeaders:
         assert (everywhere.error_code, everywhere.replica_election_results) == (ErrorCode.NONE, [])
 
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         response = world.client.call(elect(MISSING), version)
         result = response.replica_election_results[0].partition_result[0]
         assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -53,13 +53,13 @@ def reassign(topic: str, replicas: list[int] | None) -> Any:
 
 class AlterPartitionReassignments:
     @staticmethod
-    def success(world: Any, version: int) -> None:
+    def success(world: World, version: int) -> None:
         response = world.client.call(reassign(world.topic, [NODE]), version)
         assert response.error_code == ErrorCode.NONE
         assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
 
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         to_nobody = world.client.call(reassign(world.topic, [NOBODY]), version)
         assert to_nobody.responses[0].partitions[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         cancelled = world.client.call(reassign(world.topic, None), version)
@@ -68,14 +68,14 @@ class AlterPartitionReassignments:
 
 class ListPartitionReassignments:
     @staticmethod
-    def success(world: Any, version: int) -> None:
+    def success(world: World, version: int) -> None:
         response = world.client.call(list_messages.ListPartitionReassignmentsRequest(topics=None), version)
         assert (response.error_code, response.topics) == (ErrorCode.NONE, [])
 
 
 class DescribeQuorum:
     @staticmethod
-    def success(world: Any, version: int) -> None:
+    def success(world: World, version: int) -> None:
         response = world.client.call(describe_quorum(METADATA_TOPIC), version)
         partition = response.topics[0].partitions[0]
         assert (response.error_code, partition.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
@@ -86,7 +86,7 @@ class DescribeQuorum:
             assert [node.node_id for node in response.nodes] == [NODE]
 
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         response = world.client.call(describe_quorum(world.topic), version)
         assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -103,14 +103,14 @@ def update_feature(name: str, level: int) -> Any:
 
 class UpdateFeatures:
     @staticmethod
-    def success(world: Any, version: int) -> None:
+    def success(world: World, version: int) -> None:
         response = world.client.call(update_feature(FEATURE, 1), version)
         assert response.error_code == ErrorCode.NONE
         if version < 2:
             assert [(each.feature, each.error_code) for each in response.results] == [(FEATURE, ErrorCode.NONE)]
 
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         response = world.client.call(update_feature("no.such.feature", 1), version)
         assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
         assert "no.such.feature" in response.error_message
@@ -118,14 +118,14 @@ class UpdateFeatures:
 
 class UnregisterBroker:
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         response = world.client.call(UnregisterBrokerRequest(broker_id=NOBODY), version)
         assert response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 class AddRaftVoter:
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         """Nobody by that name follows the quorum, so nobody can be added to it."""
         listener = add_voter_messages.Listener(name="CONTROLLER", host="127.0.0.1", port=1)
         request = add_voter_messages.AddRaftVoterRequest(
@@ -137,16 +137,15 @@ class AddRaftVoter:
 
 class RemoveRaftVoter:
     @staticmethod
-    def error(world: Any, version: int) -> None:
+    def error(world: World, version: int) -> None:
         response = world.client.call(
             RemoveRaftVoterRequest(cluster_id=None, voter_id=NOBODY, voter_directory_id=DIRECTORY), version
         )
         assert response.error_code == ErrorCode.VOTER_NOT_FOUND
 
 
-Check = Callable[[Any, int], None]
 # None where there is nothing to show with one node, or at all.
-ADMIN_CASES: dict[int, tuple[Check | None, Check | None]] = {
+ADMIN_CASES: Cases = {
     43: (ElectLeaders.success, ElectLeaders.error),
     45: (AlterPartitionReassignments.success, AlterPartitionReassignments.error),
     46: (ListPartitionReassignments.success, None),

@@ -42,14 +42,19 @@ def new_node(disk: MemoryDisk, **properties: str) -> Node:
     return Node(config, disk=disk, wall_clock=VirtualClock(loop), offload=InlineOffload(), rng=random.Random(1))
 
 
+async def started_node(disk: MemoryDisk, **properties: str) -> Node:
+    """On directories that are formatted for it."""
+    node = new_node(disk, **properties)
+    format_directories(disk, node.config, None, random.Random(1), START_MS)
+    await node.start()
+    return node
+
+
 @pytest.mark.rule("C10")
 def test_a_failed_metadata_directory_stops_the_node() -> None:
     async def story() -> None:
         disk = MemoryDisk()
-        config, _ = NodeConfig.parse(PROPERTIES)
-        format_directories(disk, config, None, random.Random(1), START_MS)
-        node = new_node(disk)
-        await node.start()
+        node = await started_node(disk)
         client = await VirtualClient.connect()
         await client.create_topic("orders")
         disk.fault = lambda operation, path: errno.ENOSPC if operation == "append" else None
@@ -68,10 +73,7 @@ def test_a_failed_metadata_directory_stops_the_node() -> None:
 def test_a_node_that_fails_while_it_stops_waits_for_nobody(metadata_fails: bool) -> None:
     async def story() -> None:
         disk = MemoryDisk()
-        config, _ = NodeConfig.parse(PROPERTIES)
-        format_directories(disk, config, None, random.Random(1), START_MS)
-        node = new_node(disk)
-        await node.start()
+        node = await started_node(disk)
         client = await VirtualClient.connect()
         await client.create_topic("orders")
         assert node.control is not None
@@ -92,12 +94,7 @@ def test_a_node_that_fails_while_it_stops_waits_for_nobody(metadata_fails: bool)
 def test_a_node_stops_when_its_last_log_directory_fails() -> None:
     async def story() -> None:
         disk = MemoryDisk()
-        directories = {"log_dirs": "/data,/more", "metadata_log_dir": "/meta"}
-        given = PROPERTIES | {key.replace("_", "."): value for key, value in directories.items()}
-        config, _ = NodeConfig.parse(given)
-        format_directories(disk, config, None, random.Random(1), START_MS)
-        node = new_node(disk, **directories)
-        await node.start()
+        node = await started_node(disk, log_dirs="/data,/more", metadata_log_dir="/meta")
         assert node.broker is not None
         client = await VirtualClient.connect()
         for topic in ("a", "b"):
