@@ -179,10 +179,18 @@ def put_together(topic: str, answers: Mapping[int, BrokerAnswer]) -> list[Partit
     return [_partition(topic, number, answers) for number in numbers]
 
 
+def recency(teller: int, *, leader: int, leader_epoch: int) -> tuple[int, bool]:
+    """What one broker's metadata of a partition is worth beside another's: the greater counts.
+
+    Within an epoch the ISR still changes: its leader hears of that, or is replaced; a follower may be cut off.
+    """
+    return leader_epoch, teller == leader
+
+
 def _partition(topic: str, number: int, answers: Mapping[int, BrokerAnswer]) -> PartitionView:
-    newest = max(
-        (answer.partitions[number] for answer in answers.values() if number in answer.partitions),
-        key=lambda each: each.leader_epoch,
+    told = [(broker, answer.partitions[number]) for broker, answer in answers.items() if number in answer.partitions]
+    _, newest = max(
+        told, key=lambda each: recency(each[0], leader=each[1].leader_id, leader_epoch=each[1].leader_epoch)
     )
     states = {broker: answer.states[number] for broker, answer in answers.items() if number in answer.states}
     leader = _leader(newest, states)

@@ -5,7 +5,7 @@ with what it knew before.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from tidelog.client import topics
@@ -13,7 +13,7 @@ from tidelog.client.addresses import Address
 from tidelog.client.client import Client
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError
-from tidelog.client.replicas import BrokerAnswer, ask, put_together
+from tidelog.client.replicas import BrokerAnswer, ask, put_together, recency
 from tidelog.client.replicas import ReplicaView as ReplicaView
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import ClusterLayout
@@ -37,18 +37,22 @@ class Witnesses:
             await client.close()
 
     async def partition(self, nodes: Collection[int], topic: str, partition: int) -> topics.PartitionDescription:
-        """The newest description these nodes have: the one of the highest leader epoch."""
+        """The newest description these nodes have."""
         if not nodes:
             raise ClusterError("no node is running that could be asked")
+        asked = sorted(nodes)
         answers = await asyncio.gather(
-            *(topics.describe_topic(self._clients[node], topic) for node in sorted(nodes)), return_exceptions=True
+            *(topics.describe_topic(self._clients[node], topic) for node in asked), return_exceptions=True
         )
-        found = []
-        for answer in answers:
-            if isinstance(answer, topics.TopicDescription):
-                found += [each for each in answer.partitions if each.partition == partition]
-        if found:
-            return max(found, key=lambda each: each.leader_epoch)
+        told = {
+            node: each
+            for node, answer in zip(asked, answers, strict=True)
+            if isinstance(answer, topics.TopicDescription)
+            for each in answer.partitions
+            if each.partition == partition
+        }
+        if told:
+            return newest(told)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -76,3 +80,11 @@ class Witnesses:
             return await ask(await self._clients[node].any_broker(), topic)
         except (ApiError, ClientError):
             return None
+
+
+def newest(told: Mapping[int, topics.PartitionDescription]) -> topics.PartitionDescription:
+    """Of what was told, by the node that told it."""
+    _, found = max(
+        told.items(), key=lambda each: recency(each[0], leader=each[1].leader, leader_epoch=each[1].leader_epoch)
+    )
+    return found

@@ -97,6 +97,14 @@ def test_a_leader_that_was_cut_off_is_not_believed() -> None:
     assert two.status is ReplicaStatus.LEADER
 
 
+def test_within_an_epoch_a_follower_that_was_cut_off_is_not_believed() -> None:
+    """An ISR that shrinks does not end the epoch: only the leader's word tells the two apart."""
+    cut_off, leader = answer(None, leader=2), answer(None, leader=2, isr=(2, 3), offline=1)
+    (view,) = put_together("t", {1: cut_off, 2: leader, 3: cut_off})
+    assert view.isr == (2, 3)
+    assert [each.in_isr for each in view.replicas] == [False, True, True]
+
+
 def test_while_nobody_leads_there_is_no_lag() -> None:
     (view,) = put_together("t", {2: answer(follows(leader=-1, epoch=6), leader=-1, epoch=6, isr=(), offline=1)})
     one, two, _ = view.replicas
