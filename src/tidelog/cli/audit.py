@@ -51,7 +51,7 @@ def audit(
 
     CRCs, offsets, epochs, records and indexes are checked on disks, of a cluster that runs or not; over the wire
     followers are asked as leaders are. Ends with status 1 when replicas differ or something is damaged: the first
-    difference of each partition is named.
+    difference of each partition is named. So it does when a replica could not be read: the audit is incomplete then.
     """
     import os
 
@@ -79,17 +79,17 @@ def audit(
         return audit_cluster(spark, brokers, topics=topic or (), reads_records=records, security=security)
 
     found = on_spark("tidelog audit", master, work)
-    if html is not None:
-        from tidelog.jobs.audit.report import page_of
+    from tidelog.jobs.audit.report import page_of, summary
 
+    if html is not None:
         write_page(html, page_of(found))
     if as_json:
         print_json(found.as_dict())
     else:
         _print(found)
-    bad = sum(not each.is_clean for each in found.partitions)
-    if bad:
-        raise CommandFailed(f"{bad} of {len(found.partitions)} partitions differ or are damaged")
+    against = summary(found)
+    if against:
+        raise CommandFailed(against)
 
 
 def _check(directories: list[Path]) -> None:
@@ -102,7 +102,7 @@ def _check(directories: list[Path]) -> None:
 
 
 def _print(found: "Audit") -> None:
-    from tidelog.jobs.audit.report import cells, offsets, where
+    from tidelog.jobs.audit.report import cells, not_read, offsets, where
 
     print_table(
         ["PARTITION", "NODES", "FROM", "TO", "BATCHES", "RECORDS", "BYTES", "VERDICT"],
@@ -112,5 +112,7 @@ def _print(found: "Audit") -> None:
         if each.first is not None:
             first = each.first
             print(f"\n{each.topic}-{each.partition} offsets {offsets(first)}: {first.what}\n  {where(first)}")
+    for replica in found.unread:
+        print(f"\n{not_read(replica)}")
     for line in found.notes:
         note(f"note: {line}")

@@ -1,13 +1,25 @@
 """A1 without Spark: what is wrong with a segment, what may be compared, and how a difference is told."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tidelog.cli.app import run
 from tidelog.core.ids import TopicPartition
 from tidelog.jobs.audit import layout
-from tidelog.jobs.audit.compare import Comparison, Facts, ReplicaBounds, comparison_of, explain
+from tidelog.jobs.audit.compare import (
+    Audit,
+    Comparison,
+    Facts,
+    PartitionResult,
+    ReplicaBounds,
+    Unread,
+    comparison_of,
+    explain,
+    with_unread,
+)
 from tidelog.jobs.audit.rows import AuditRow, Kind
 from tidelog.jobs.audit.segments import Segment, audit_segment
 from tidelog.jobs.audit.walk import Replica
@@ -200,3 +212,31 @@ def test_directories_of_nodes_are_found_and_told_as_text(tmp_path: Path) -> None
     segments = [segment for log in found.logs for segment in log.segments()]
     assert layout.from_json(layout.to_json(segments)) == segments
     assert segments[0].replica.epochs == [(0, 0), (1, 4)]
+
+
+def test_a_replica_that_nobody_could_read_is_not_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = PartitionResult(topic="orders", partition=0, nodes=[1, 2], start=0, end=8)
+    unread = [
+        Unread(tp=TP, node=3, why="cannot connect to broker-3:9092"),
+        Unread(tp=TopicPartition("orders", 1), node=3, why="the partition has no leader"),
+    ]
+    found = Audit(of="localhost:9092", partitions=with_unread([read], unread))
+    monkeypatch.setattr("tidelog.cli.audit.on_spark", lambda *_: found)
+    page = tmp_path / "audit.html"
+    assert run(["audit", "--bootstrap", "localhost:9092", "--json", "--html", str(page)]) == 1
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert (told["verdict"], told["clean"]) == ("incomplete", False)
+    assert [(each["nodes"], [replica["node"] for replica in each["unread"]]) for each in told["partitions"]] == [
+        ([1, 2], [3]),
+        ([], [3]),
+    ]
+    words = "the audit is incomplete: replicas on nodes 3 could not be read (2 in all)"
+    assert said.err == f"tidelog: {words}\n"
+    html = page.read_text("utf-8")
+    assert all(each in html for each in (words, "cannot connect to broker-3:9092", "same, 1 not read"))
+
+    assert run(["audit", "--bootstrap", "localhost:9092"]) == 1
+    assert "orders-0 on node 3 was not read: cannot connect to broker-3:9092" in capsys.readouterr().out

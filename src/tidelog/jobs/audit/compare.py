@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from typing import Any, Final
 
 from tidelog.core.ids import TopicPartition
@@ -86,9 +87,31 @@ class Difference:
         return asdict(self) | {"nodes": list(self.nodes)}
 
 
+class Verdict(StrEnum):
+    """What comes last is worse."""
+
+    CLEAN = "clean"
+    # Nothing is wrong with what was read, and not every replica was.
+    INCOMPLETE = "incomplete"
+    # Replicas differ, or something is damaged.
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A replica that could not be read, and why: nothing is known of it."""
+
+    tp: TopicPartition
+    node: int
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"node": self.node, "why": self.why}
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionResult:
-    """What was found out about a partition."""
+    """What was found out about a partition. `nodes` are those whose replicas were read."""
 
     topic: str
     partition: int
@@ -101,16 +124,32 @@ class PartitionResult:
     differing: int = 0
     damaged: int = 0
     first: Difference | None = None
+    unread: Sequence[Unread] = ()
 
     @property
-    def is_clean(self) -> bool:
-        return self.first is None
+    def verdict(self) -> Verdict:
+        if self.first is not None:
+            return Verdict.WRONG
+        return Verdict.INCOMPLETE if self.unread else Verdict.CLEAN
 
     def as_dict(self) -> dict[str, Any]:
-        shown = asdict(self)
-        shown["nodes"] = list(self.nodes)
-        shown["first"] = None if self.first is None else self.first.as_dict()
-        return shown
+        return asdict(self) | {
+            "verdict": self.verdict.value,
+            "nodes": list(self.nodes),
+            "unread": [each.as_dict() for each in self.unread],
+            "first": None if self.first is None else self.first.as_dict(),
+        }
+
+
+def with_unread(results: Iterable[PartitionResult], unread: Iterable[Unread]) -> list[PartitionResult]:
+    """The results, told which replicas are missing from them; partitions of which none was read have one too."""
+    by_partition = {TopicPartition(each.topic, each.partition): each for each in results}
+    for each in unread:
+        tp = each.tp
+        if tp not in by_partition:
+            by_partition[tp] = PartitionResult(topic=tp.topic, partition=tp.partition, nodes=(), start=0, end=0)
+        by_partition[tp].unread = (*by_partition[tp].unread, each)
+    return [by_partition[tp] for tp in sorted(by_partition)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,13 +163,23 @@ class Audit:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def is_clean(self) -> bool:
-        return all(each.is_clean for each in self.partitions)
+    def verdict(self) -> Verdict:
+        """That of the worst partition."""
+        return max((each.verdict for each in self.partitions), key=list(Verdict).index, default=Verdict.CLEAN)
+
+    @property
+    def wrong(self) -> list[PartitionResult]:
+        return [each for each in self.partitions if each.verdict is Verdict.WRONG]
+
+    @property
+    def unread(self) -> list[Unread]:
+        return [replica for each in self.partitions for replica in each.unread]
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "of": self.of,
-            "clean": self.is_clean,
+            "verdict": self.verdict.value,
+            "clean": self.verdict is Verdict.CLEAN,
             "partitions": [each.as_dict() for each in self.partitions],
             "damage": [each.as_dict() for each in self.damage],
             "notes": self.notes,

@@ -22,6 +22,7 @@ from tidelog.jobs.audit.compare import (
     damage_of,
     explain,
     first_of,
+    with_unread,
 )
 from tidelog.jobs.audit.metadata_files import newest_image
 from tidelog.jobs.audit.rows import COMPARED, AuditRow, Kind
@@ -109,7 +110,9 @@ def audit_cluster(
         )
 
     source.register(spark)
-    return _audit(audit, comparisons, frame(plan.replicas), closer, lambda tp: 0)
+    _audit(audit, comparisons, frame(plan.replicas), closer, lambda tp: 0)
+    audit.partitions = with_unread(audit.partitions, plan.unread)
+    return audit
 
 
 def _with_metadata(found: layout.Found, notes: list[str]) -> list[layout.ReplicaLog]:

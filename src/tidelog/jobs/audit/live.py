@@ -20,6 +20,7 @@ from tidelog.client.errors import ClientError, raise_for
 from tidelog.client.offsets import DEBUGGING_REPLICA_ID, EARLIEST, LATEST, list_offsets, offsets_of
 from tidelog.client.security import Security
 from tidelog.core.ids import TopicPartition
+from tidelog.jobs.audit.compare import Unread
 from tidelog.jobs.audit.rows import AuditRow
 from tidelog.jobs.audit.walk import Replica, Walker
 from tidelog.wire.errors import ApiError, ErrorCode, WireError
@@ -60,6 +61,7 @@ class LivePlan:
     """What to compare, and who cannot be asked."""
 
     replicas: list[RemoteReplica] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -80,6 +82,7 @@ def plan_live(bootstrap: str, topics: Sequence[str], security: Security | None =
 async def _plan(client: Client, topics: Sequence[str]) -> LivePlan:
     answer = await client.retrying(lambda: client.refresh(list(topics) or None))
     plan = LivePlan()
+    silent: dict[int, ClientError] = {}
     ends: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         raise_for(topic.error_code, what=f"topic {topic.name!r}")
@@ -93,17 +96,13 @@ async def _plan(client: Client, topics: Sequence[str]) -> LivePlan:
         name = topic.name or ""
         for each in topic.partitions:
             tp = TopicPartition(name, each.partition_index)
-            if tp not in ends:
-                plan.notes.append(f"{tp} has no leader: nobody can tell what is committed")
-                continue
             for node in each.replica_nodes:
-                address = client.metadata.brokers.get(node)
                 try:
-                    if address is None:
-                        raise ClientError("it is not in the cluster at the moment")
-                    start, seen = await _bounds(client, address, tp, topic.topic_id)
+                    if tp not in ends:
+                        raise ClientError("the partition has no leader: nobody can tell what is committed")
+                    address, start, seen = await _bounds(client, node, tp, topic.topic_id, silent)
                 except (ApiError, ClientError) as error:
-                    plan.notes.append(f"{tp}: broker {node} was not asked: {one_line(error)}")
+                    plan.unread.append(Unread(tp=tp, node=node, why=one_line(error)))
                     continue
                 in_sync = node in each.isr_nodes
                 end = ends[tp] if in_sync else min(ends[tp], seen)
@@ -134,14 +133,26 @@ async def _compacted(client: Client, topics: Sequence[str]) -> set[str]:
     return found
 
 
-async def _bounds(client: Client, address: Address, tp: TopicPartition, topic_id: UUID) -> tuple[int, int]:
-    """Where the replica begins, and the high watermark that it knows."""
-    connection = await client.at(address)
-    found = await offsets_of(connection, {tp: EARLIEST}, replica_id=DEBUGGING_REPLICA_ID)
-    start = found[tp].offset
-    data = await _fetch(client, address, tp, topic_id, start, max_bytes=1, max_wait_ms=0)
+async def _bounds(
+    client: Client, node: int, tp: TopicPartition, topic_id: UUID, silent: dict[int, ClientError]
+) -> tuple[Address, int, int]:
+    """Where the broker is and its replica begins, and the high watermark that it knows. Who is `silent` is not asked
+    again for each partition: that would cost a timeout each time.
+    """
+    address = client.metadata.brokers.get(node)
+    if address is None:
+        raise ClientError("the broker is not in the cluster at the moment")
+    if node in silent:
+        raise silent[node]
+    try:
+        connection = await client.at(address)
+        start = (await offsets_of(connection, {tp: EARLIEST}, replica_id=DEBUGGING_REPLICA_ID))[tp].offset
+        data = await _fetch(client, address, tp, topic_id, start, max_bytes=1, max_wait_ms=0)
+    except ClientError as error:
+        silent[node] = error
+        raise
     raise_for(data.error_code, what=f"fetch of {tp}")
-    return start, data.high_watermark
+    return address, start, data.high_watermark
 
 
 async def _fetch(

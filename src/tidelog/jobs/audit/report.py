@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidelog.jobs.audit.compare import Audit, Difference, PartitionResult
+from tidelog.jobs.audit.compare import Audit, Difference, PartitionResult, Unread, Verdict
 from tidelog.jobs.page import Code, Page
 
 
@@ -29,21 +29,45 @@ def cells(each: PartitionResult) -> list[Any]:
 
 
 def verdict(result: PartitionResult) -> str:
-    if result.is_clean:
-        return "same" if result.end > result.start else "intact"
-    return f"{result.damaged} damaged, {result.differing} differ"
+    if result.verdict is Verdict.WRONG:
+        words = f"{result.damaged} damaged, {result.differing} differ"
+    elif not result.nodes:
+        return "not read"
+    else:
+        words = "same" if result.end > result.start else "intact"
+    return f"{words}, {len(result.unread)} not read" if result.unread else words
+
+
+def not_read(replica: Unread) -> str:
+    return f"{replica.tp} on node {replica.node} was not read: {replica.why}"
+
+
+def summary(audit: Audit) -> str:
+    """What is to be said against it, in a few words; empty of a clean one."""
+    told = []
+    if audit.wrong:
+        told.append(f"{len(audit.wrong)} of {len(audit.partitions)} partitions differ or are damaged")
+    if audit.unread:
+        nodes = ", ".join(str(node) for node in sorted({each.node for each in audit.unread}))
+        told.append(
+            f"the audit is incomplete: replicas on nodes {nodes} could not be read ({len(audit.unread)} in all)"
+        )
+    return "; ".join(told)
 
 
 def page_of(audit: Audit) -> Page:
     page = Page(f"Audit of {audit.of}")
-    bad = [each for each in audit.partitions if not each.is_clean]
     total = sum(each.batches for each in audit.partitions)
     page.text(
-        f"{len(audit.partitions)} partitions, {total} batches, "
-        + (f"{len(bad)} partitions with differences or damage." if bad else "nothing differs and nothing is damaged."),
-        good=not bad,
+        f"{len(audit.partitions)} partitions, {total} batches: "
+        + (summary(audit) or "nothing differs and nothing is damaged")
+        + ".",
+        good=audit.verdict is Verdict.CLEAN,
     )
-    if bad:
+    if audit.unread:
+        page.heading("Replicas that were not read")
+        page.table(["Partition", "Node", "Why"], [[str(each.tp), each.node, each.why] for each in audit.unread])
+    if audit.wrong:
         page.heading("The first difference of each partition")
         page.table(
             ["Partition", "Offsets", "Nodes", "What", "Where"],
@@ -55,7 +79,7 @@ def page_of(audit: Audit) -> Page:
                     each.first.what,
                     Code(where(each.first)),
                 ]
-                for each in bad
+                for each in audit.wrong
                 if each.first is not None
             ],
         )
