@@ -165,17 +165,32 @@ def test_whose_fixture_fails(application):
 @pytest.mark.tidelog_topic(2)
 def test_that_cannot_be_understood(tidelog_topic):
     pass
+
+@pytest.fixture
+def closing(tidelog_bootstrap):
+    yield
+    raise RuntimeError("it does not stop")
+
+@pytest.mark.tidelog_faults("slow", hold_s=0.01, pause_s=0.01)
+def test_whose_fixture_fails_afterwards(closing):
+    pass
+
+@pytest.mark.tidelog_faults("kill")
+def test_of_nothing_that_faults_could_strike():
+    pass
 """
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\ntidelog_config = group.initial.rebalance.delay.ms=0\n")
     # Two workers, so two shared clusters beside each other.
     said = run_pytest(tmp_path, "-n", "2")
-    assert "1 failed, 4 passed, 2 errors" in said, said
+    assert "1 failed, 5 passed, 4 errors" in said, said
     assert "@pytest.mark.tidelog_topic takes its arguments by name, not (2,)" in said
+    assert "@pytest.mark.tidelog_faults strikes a cluster, and no fixture of this test has one" in said
     kept = Path(said.partition("kept in ")[2].partition("\n")[0])
     assert "listening on" in said and kept.is_dir()
-    # Of the test that failed and of those that never began.
-    assert said.count("- tidelog node 1 -") == 3
+    # Of the test that failed, of those that never began and of the one that did not end well.
+    assert said.count("- tidelog node 1 -") == 4
+    assert said.count("- tidelog faults -") == 1
     shutil.rmtree(kept)
 
 

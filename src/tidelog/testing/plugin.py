@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Those that a test uses, and whether they are its own.
 _CLUSTERS: "pytest.StashKey[dict[Cluster, bool]]" = pytest.StashKey()
 _FAULTS: "pytest.StashKey[Faults]" = pytest.StashKey()
+# Sections of a report: what nodes said until the test had no more use for them.
+_LAST_WORDS = pytest.StashKey[list[tuple[str, str]]]()
 _TOPICS = pytest.StashKey[list[str]]()
 _NUMBERS = itertools.count(1)
 _FLUSH_S = 10.0
@@ -64,6 +66,7 @@ def tidelog_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
     with (
         _started(_options(request.config) | _marked(request, "tidelog")) as cluster,
         _in_use(request, cluster, own=True),
+        _under_faults(request, cluster),
     ):
         yield cluster
 
@@ -85,9 +88,10 @@ def _tidelog_shared(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 def tidelog_shared_cluster(request: pytest.FixtureRequest, _tidelog_shared: "Cluster") -> "Iterator[Cluster]":
     """A cluster that many tests share, one for each worker of xdist. What a test broke is whole again for the next."""
     with _in_use(request, _tidelog_shared, own=False):
-        yield _tidelog_shared
-    _tidelog_shared.restore()
-    _delete_topics(_tidelog_shared, request.node.stash.get(_TOPICS, []))
+        with _under_faults(request, _tidelog_shared):
+            yield _tidelog_shared
+        _tidelog_shared.restore()
+        _delete_topics(_tidelog_shared, request.node.stash.get(_TOPICS, []))
 
 
 @pytest.fixture
@@ -190,21 +194,30 @@ def _started(options: Mapping[str, Any]) -> "Cluster":
 
 @contextmanager
 def _in_use(request: pytest.FixtureRequest, cluster: "Cluster", *, own: bool) -> Iterator[None]:
-    """By one test, under the faults that it is marked with."""
-    in_use = request.node.stash.setdefault(_CLUSTERS, {})
+    """By one test."""
+    stash = request.node.stash
+    in_use = stash.setdefault(_CLUSTERS, {})
     in_use[cluster] = own
-    marker = request.node.get_closest_marker("tidelog_faults")
     try:
-        if marker is None:
-            yield
-        else:
-            from tidelog.testing.faults import Faults
-
-            with Faults(cluster, marker.args, **marker.kwargs) as faults:
-                request.node.stash[_FAULTS] = faults
-                yield
+        yield
     finally:
+        # Whether other fixtures of the test end well is known only when the cluster is gone.
+        stash.setdefault(_LAST_WORDS, []).extend(_words(cluster))
         del in_use[cluster]
+
+
+@contextmanager
+def _under_faults(request: pytest.FixtureRequest, cluster: "Cluster") -> Iterator[None]:
+    """Those that a test is marked with."""
+    marker = request.node.get_closest_marker("tidelog_faults")
+    if marker is None:
+        yield
+        return
+    from tidelog.testing.faults import Faults
+
+    with Faults(cluster, marker.args, **marker.kwargs) as faults:
+        request.node.stash[_FAULTS] = faults
+        yield
 
 
 def _confluent_kafka() -> Any:
@@ -215,19 +228,35 @@ def _confluent_kafka() -> Any:
     return confluent_kafka
 
 
+def _words(cluster: "Cluster") -> list[tuple[str, str]]:
+    return [(f"tidelog node {node}", cluster.log(node)) for node in cluster.nodes]
+
+
+# --- hooks ---
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # After the fixtures: one may ask for a cluster that the test does not name.
+    if item.get_closest_marker("tidelog_faults") is not None and _FAULTS not in item.stash:
+        pytest.fail("@pytest.mark.tidelog_faults strikes a cluster, and no fixture of this test has one", pytrace=False)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    # Also where a fixture of the test failed, after the cluster had been started for it.
-    clusters = item.stash.get(_CLUSTERS, {}) if report.failed else {}
-    for cluster, own in clusters.items():
-        for node in cluster.nodes:
-            report.sections.append((f"tidelog node {node}", cluster.log(node)))
+    if not report.failed:
+        return report
+    # Also where a fixture of the test failed: after the cluster had been started for it, or when all was over.
+    words = item.stash.get(_LAST_WORDS, []).copy()
+    for cluster, own in item.stash.get(_CLUSTERS, {}).items():
+        words += _words(cluster)
         if own:
             cluster.keep = True
-            report.sections.append(("tidelog", f"kept in {cluster.directory}"))
-    if clusters and _FAULTS in item.stash:
-        report.sections.append(("tidelog faults", ", ".join(item.stash[_FAULTS].history)))
+            words.append(("tidelog", f"kept in {cluster.directory}"))
+    if words and _FAULTS in item.stash:
+        words.append(("tidelog faults", ", ".join(item.stash[_FAULTS].history)))
+    report.sections += words
     return report
