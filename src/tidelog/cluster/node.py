@@ -40,6 +40,8 @@ class SupervisedNode:
         self.layout = layout
         self.state = NodeState.STOPPED
         self.exit_status: int | None = None
+        # What a paused node is when it goes on.
+        self._resumes_as = NodeState.STARTING
         self._command = command
         self._directory = directory
         self._dies_with_us = dies_with_us
@@ -122,6 +124,9 @@ class SupervisedNode:
     def mark_running(self) -> None:
         if self.state is NodeState.STARTING:
             self._move(NodeState.RUNNING)
+        elif self.state is NodeState.PAUSED:
+            # It had answered when it was paused.
+            self._resumes_as = NodeState.RUNNING
 
     async def kill(self) -> None:
         """SIGKILL, also to a paused node; returns when the process is gone."""
@@ -152,6 +157,7 @@ class SupervisedNode:
         process = self._live_process()
         if self.state not in (NodeState.RUNNING, NodeState.STARTING):
             raise ClusterError(f"node {self.id} is {self.state.value}")
+        self._resumes_as = self.state
         self._move(NodeState.PAUSED)
         process.signal(signal.SIGSTOP)
 
@@ -159,7 +165,7 @@ class SupervisedNode:
         process = self._live_process()
         if self.state is not NodeState.PAUSED:
             raise ClusterError(f"node {self.id} is not paused but {self.state.value}")
-        self._move(NodeState.RUNNING)
+        self._move(self._resumes_as)
         process.signal(signal.SIGCONT)
 
     async def wait_gone(self) -> None:

@@ -1,6 +1,7 @@
 """The life of a node as its supervisor sees it.
 
-STOPPED | KILLED | CRASHED -> STARTING -> RUNNING <-> PAUSED
+STOPPED | KILLED | CRASHED -> STARTING -> RUNNING
+STARTING | RUNNING <-> PAUSED                             it goes on as what it was
 STARTING | RUNNING | PAUSED -> STOPPING -> STOPPED        an orderly stop, asked for
 STARTING | RUNNING | PAUSED | STOPPING -> KILLED          SIGKILL, asked for
 STARTING | RUNNING | PAUSED -> CRASHED                    it ended and nobody had asked
@@ -33,7 +34,9 @@ TRANSITIONS: Final[dict[NodeState, frozenset[NodeState]]] = {
         {NodeState.RUNNING, NodeState.PAUSED, NodeState.STOPPING, NodeState.KILLED, NodeState.CRASHED}
     ),
     NodeState.RUNNING: frozenset({NodeState.PAUSED, NodeState.STOPPING, NodeState.KILLED, NodeState.CRASHED}),
-    NodeState.PAUSED: frozenset({NodeState.RUNNING, NodeState.STOPPING, NodeState.KILLED, NodeState.CRASHED}),
+    NodeState.PAUSED: frozenset(
+        {NodeState.STARTING, NodeState.RUNNING, NodeState.STOPPING, NodeState.KILLED, NodeState.CRASHED}
+    ),
     NodeState.STOPPING: frozenset({NodeState.STOPPED, NodeState.KILLED}),
 }
 

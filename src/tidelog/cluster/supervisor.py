@@ -68,7 +68,7 @@ class Supervisor:
             )
             for node in self.layout.nodes
         }
-        # Nodes that cannot serve before others are back; whoever started them did not wait.
+        # Nodes that cannot serve before others are back, or that were too slow: whoever started them does not wait.
         self._later: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -118,12 +118,15 @@ class Supervisor:
         """
         node = self.node(node_id)
         await node.start()
-        if self.has_majority:
+        if not self.has_majority:
+            self._mark_later(node)
+            return
+        try:
             await self._until_ready([node], timeout_s)
-        else:
-            later = asyncio.create_task(self._ready_later(node), name=f"ready-{node_id}")
-            self._later.add(later)
-            later.add_done_callback(self._later.discard)
+        except ClusterError:
+            if node.alive:
+                self._mark_later(node)
+            raise
 
     @property
     def has_majority(self) -> bool:
@@ -207,6 +210,12 @@ class Supervisor:
         )
         for node in nodes:
             node.mark_running()
+
+    def _mark_later(self, node: SupervisedNode) -> None:
+        """Nobody waits for a node that may yet serve; `status` is to say so when it does."""
+        later = asyncio.create_task(self._ready_later(node), name=f"ready-{node.id}")
+        self._later.add(later)
+        later.add_done_callback(self._later.discard)
 
     async def _ready_later(self, node: SupervisedNode) -> None:
         try:

@@ -164,7 +164,8 @@ class Watching:
         node = after.id
         if after.state != before.state:
             # A paused node that goes on has not been started.
-            words = "goes on" if (before.state, after.state) == ("paused", "running") else f"is {after.state}"
+            goes_on = before.state == "paused" and after.state in ("starting", "running")
+            words = "goes on" if goes_on else f"is {after.state}"
             self._timeline.say(f"node {node} {words}", NODE_STATES[after.state], now_ms, node=node)
         if (after.deaf, after.mute) != (before.deaf, before.mute):
             if after.deaf or after.mute:

@@ -98,6 +98,46 @@ async def test_a_paused_node_is_stopped_by_the_kernel_and_can_be_resumed_killed_
         await supervisor.kill(1)
 
 
+async def test_a_node_that_is_paused_while_it_starts_goes_on_starting(tmp_path: Path) -> None:
+    serving = asyncio.Event()
+
+    async def probe(nodes: Sequence[NodeLayout]) -> None:
+        if not serving.is_set():
+            raise ClientError("not yet")
+
+    def state() -> str:
+        return supervisor.status()[0].state
+
+    serving.set()
+    async with fake_cluster.running(tmp_path / "data", probe=probe) as supervisor:
+        await supervisor.kill(1)
+        serving.clear()
+        with pytest.raises(ClusterError, match="not ready within 0 s: not yet"):
+            await supervisor.start(1, timeout_s=0)
+        supervisor.pause(1)
+        assert state() == "paused"
+        supervisor.resume(1)
+        assert state() == "starting"
+        # Somebody still looks, though nobody waits.
+        serving.set()
+        await until(lambda: state() == "running")
+
+
+async def test_a_node_that_answered_just_before_it_was_paused_goes_on_running(tmp_path: Path) -> None:
+    async def probe(nodes: Sequence[NodeLayout]) -> None:
+        if serving:
+            supervisor.pause(1)
+
+    serving = False
+    async with fake_cluster.running(tmp_path / "data", probe=probe) as supervisor:
+        await supervisor.kill(1)
+        serving = True
+        await supervisor.start(1)
+        assert supervisor.status()[0].state == "paused"
+        supervisor.resume(1)
+        assert supervisor.status()[0].state == "running"
+
+
 async def test_a_node_whose_directory_was_removed_is_stopped_all_the_same(tmp_path: Path) -> None:
     async with fake_cluster.running(tmp_path / "data") as supervisor:
         shutil.rmtree(supervisor.directory.node_dir(1))

@@ -172,6 +172,9 @@ def test_states_of_nodes_are_news_only_when_they_change(cluster: Cluster) -> Non
     assert cluster.told[2:] == ["node 1 hears nothing of 2, 3 and is not heard by 2, 3", "node 3 goes on"]
     cluster.status("running", "killed", "running", links={"delay_ms": 200})
     assert cluster.told[4:] == ["node 1 hears the others and is heard", "node 1 is 200 ms late"]
+    for state in ("starting", "paused", "starting", "running"):
+        cluster.status("running", state, "running", links={"delay_ms": 200})
+    assert cluster.told[6:] == ["node 2 is starting", "node 2 is paused", "node 2 goes on", "node 2 is running"]
 
 
 def test_what_happened_while_nobody_looked_is_no_news(cluster: Cluster) -> None:
