@@ -63,7 +63,7 @@ def check(found: Audit, followers: list[int], flipped: BatchHeader, forged: Batc
     assert [(each.start, each.end, each.records) for each in found.partitions[:2]] == [(0, 400, 1200)] * 2
 
 
-def test_what_differs_is_named(spark: SparkSession) -> None:
+def test_what_differs_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     with Cluster(brokers=3) as cluster:
         cluster.create_topic("orders", partitions=3, replication_factor=3)
         for partition in range(3):
@@ -91,7 +91,10 @@ def test_what_differs_is_named(spark: SparkSession) -> None:
         # Only the last one was in sync when it went.
         for node in (1, 3):
             shutil.rmtree(segment(cluster, node, 2).parent)
+        # The first of a partition is told, however little of the damage is listed.
+        monkeypatch.setattr("tidelog.jobs.audit.job.LISTED", 0)
         found = audit_directories(spark, [cluster.directory])
+        assert (found.damage, found.damage_left_out) == ([], 1)
         check(found, followers, flipped, forged)
         lost = found.partitions[2].first
         assert lost is not None

@@ -8,9 +8,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
+from tidelog.broker.replication_events import MOST_LISTED
 from tidelog.jobs.health.job import EVENT, health, read_events
 from tidelog.jobs.health.model import TOPIC
-from tidelog.jobs.health.report import page_of
+from tidelog.jobs.health.report import overview, page_of
 from tidelog.testing import Cluster
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -36,6 +37,7 @@ def test_windows_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
         *(sample(1000 * second, lags=[["orders", 0, 2, second]]) for second in range(100)),
         *(sample(1000 * second, under_replicated=[["orders", 0, 1, 2]]) for second in range(70, 80)),
         sample(75_000, stalled=[["orders", 0, 5, 9]]),
+        sample(76_000, lags=[["clicks", partition, 2, 0] for partition in range(MOST_LISTED)]),
         isr | {"time": 70_000, "old_isr": [1, 2], "new_isr": [1]},
         isr | {"time": 80_000, "old_isr": [1], "new_isr": [1, 2]},
         *(taken | {"time": 1000, "leader_epoch": epoch, "node": node} for epoch, node in enumerate((1, 1, 2, 1))),
@@ -46,14 +48,18 @@ def test_windows_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     path.write_text("".join(json.dumps(each) + "\n" for each in told))
     found = health(spark.read.schema(EVENT).json(str(path)), window_s=60)
-    lost, orders = found.partitions
+    lost, orders = found.partitions[:2]
     assert (lost.partition, lost.records_lost, lost.unclean_elections) == (1, 5, 1)
     assert (orders.shrinks, orders.expands, orders.leader_moves) == (1, 1, 2)
     assert (orders.under_replicated_s, orders.stalled_s) == (10.0, 1.0)
     assert (orders.lag_p50, orders.lag_p95, orders.lag_max) == (49, 94, 99)
     assert [(each.start_ms, each.shrinks, each.lag_max) for each in found.windows] == [(0, 0, 59), (60_000, 1, 99)]
     assert found.dropped == 2
-    assert page_of(found).html().count("<svg") == 3
+    assert (found.full_samples, "entries" in overview(found)) == (1, True)
+    page = page_of(found).html()
+    assert page.count("<svg") == 3
+    # Of 502 partitions the page shows 200.
+    assert page.count("and 302 more") == 1
 
 
 def test_brokers_publish_what_happens(spark: SparkSession) -> None:

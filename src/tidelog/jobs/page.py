@@ -75,10 +75,13 @@ class Page:
         mark = "" if good is None else f' class="{"good" if good else "bad"}"'
         self._parts.append(f"<p{mark}>{escape(text)}</p>")
 
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]], *, left_out: int = 0) -> None:
+        """`left_out`: how many rows there are beside these."""
         head = "".join(f"<th>{escape(each)}</th>" for each in headings)
         body = "".join(f"<tr>{''.join(_cell(each) for each in row)}</tr>" for row in rows)
         self._parts.append(f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>')
+        if left_out > 0:
+            self.text(f"and {figure(left_out)} more")
 
     def bars(self, bars: Sequence[Bar], *, unit: str = "", most: float | None = None) -> None:
         self._parts.append(bar_plot(bars, unit=unit, most=most))

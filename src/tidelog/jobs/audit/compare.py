@@ -175,6 +175,11 @@ class Audit:
     def unread(self) -> list[Unread]:
         return [replica for each in self.partitions for replica in each.unread]
 
+    @property
+    def damage_left_out(self) -> int:
+        """How much is counted, and not listed."""
+        return sum(each.damaged for each in self.partitions) - len(self.damage)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "of": self.of,
@@ -182,6 +187,7 @@ class Audit:
             "clean": self.verdict is Verdict.CLEAN,
             "partitions": [each.as_dict() for each in self.partitions],
             "damage": [each.as_dict() for each in self.damage],
+            "damage_left_out": self.damage_left_out,
             "notes": self.notes,
         }
 

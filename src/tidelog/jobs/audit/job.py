@@ -25,7 +25,7 @@ from tidelog.jobs.audit.compare import (
     with_unread,
 )
 from tidelog.jobs.audit.metadata_files import newest_image
-from tidelog.jobs.audit.rows import COMPARED, AuditRow, Kind
+from tidelog.jobs.audit.rows import COMPARED, TYPES, AuditRow, Kind
 from tidelog.jobs.audit.segments import Segment
 from tidelog.jobs.session import kafka_options
 from tidelog.metadata.image import ClusterImage
@@ -209,18 +209,20 @@ def _count(rows: "DataFrame", results: Mapping[TopicPartition, PartitionResult])
 
 def _take_damage(rows: "DataFrame", results: Mapping[TopicPartition, PartitionResult], audit: Audit) -> None:
     damaged = rows.where(F.col("kind") == Kind.PROBLEM.value)
-    for row in damaged.groupBy(*_KEY).count().collect():
-        results[TopicPartition(row.topic, row.partition)].damaged = row["count"]
-    listed = damaged.orderBy(*_KEY, "base_offset", "node", "place").limit(LISTED).collect()
-    audit.damage = [damage_of(row.asDict()) for row in listed]
-    for each in audit.damage:
-        result = results[TopicPartition(each.topic, each.partition)]
-        result.first = result.first or each
-    tails = rows.where(F.col("kind") == Kind.TAIL.value).orderBy(*_KEY, "node").limit(LISTED).collect()
+    order = ("base_offset", "node", "place")
+    first = F.min_by(F.struct(*TYPES), F.struct(*order)).alias("first")
+    for row in damaged.groupBy(*_KEY).agg(F.count("*").alias("damaged"), first).collect():
+        result = results[TopicPartition(row.topic, row.partition)]
+        result.damaged, result.first = row.damaged, damage_of(row.first.asDict())
+    audit.damage = [damage_of(row.asDict()) for row in damaged.orderBy(*_KEY, *order).limit(LISTED).collect()]
+    tails = rows.where(F.col("kind") == Kind.TAIL.value)
+    listed = tails.orderBy(*_KEY, "node").limit(LISTED).collect()
     audit.notes += [
         f"{row.topic}-{row.partition}, node {row.node}, above what is committed: {row.what} ({row.place})"
-        for row in tails
+        for row in listed
     ]
+    if len(listed) == LISTED and (left_out := tails.count() - LISTED):
+        audit.notes.append(f"and {left_out} more that are above what is committed")
 
 
 def _moved(

@@ -96,6 +96,7 @@ def page_of(audit: Audit) -> Page:
                 [f"{each.topic}-{each.partition}", offsets(each), each.nodes[0], each.what, Code(where(each))]
                 for each in audit.damage
             ],
+            left_out=audit.damage_left_out,
         )
     if audit.notes:
         page.heading("Notes")

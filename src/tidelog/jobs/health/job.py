@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from tidelog.broker.replication_events import MOST_LISTED
 from tidelog.jobs.health.model import TOPIC, Health, PartitionHealth, WindowHealth
 from tidelog.jobs.session import kafka_options
 
@@ -19,6 +20,8 @@ EVENT: Final = (
     "under_replicated array<array<string>>, lags array<array<string>>, stalled array<array<string>>, dropped long"
 )
 _KEY: Final = ("topic", "partition")
+# Of a sample.
+_LISTS: Final = ("under_replicated", "stalled", "lags")
 _SECOND_MS: Final = 1000
 # Exact to a thousandth of the samples.
 _ACCURACY: Final = 1000
@@ -64,11 +67,13 @@ def _take_overview(events: "DataFrame", found: Health) -> None:
         F.min("time").alias("first_ms"),
         F.max("time").alias("last_ms"),
         F.max("dropped").alias("dropped"),
+        F.count_if(_is_full()).alias("full_samples"),
     )
     rows = by_node.orderBy("node").collect()
     found.brokers = [row.node for row in rows]
     found.events = sum(row.events for row in rows)
     found.dropped = sum(row.dropped or 0 for row in rows)
+    found.full_samples = sum(row.full_samples for row in rows)
     found.first_ms = min((row.first_ms for row in rows), default=0)
     found.last_ms = max((row.last_ms for row in rows), default=0)
 
@@ -91,6 +96,10 @@ def _of_events() -> "tuple[Column, ...]":
     )
 
 
+def _is_full() -> "Column":
+    return F.greatest(*(F.size(name) for name in _LISTS)) >= MOST_LISTED
+
+
 def _listed(events: "DataFrame") -> "DataFrame":
     """The lists of the samples, a row per entry: which list, its partition, and the last of its numbers."""
 
@@ -106,7 +115,7 @@ def _listed(events: "DataFrame") -> "DataFrame":
         )
 
     samples = events.where(F.col("event") == "replication_sampled")
-    every = F.concat(entries("under_replicated"), entries("stalled"), entries("lags"))
+    every = F.concat(*(entries(name) for name in _LISTS))
     return samples.select("start_ms", "interval_ms", F.explode(every).alias("entry")).select(
         "start_ms", "interval_ms", "entry.*"
     )

@@ -61,6 +61,8 @@ class Health:
     brokers: Sequence[int] = ()
     # Events that brokers could not publish.
     dropped: int = 0
+    # Samples in which a list is as long as a broker makes it: what it left out is not in the figures.
+    full_samples: int = 0
     partitions: list[PartitionHealth] = field(default_factory=list)
     windows: list[WindowHealth] = field(default_factory=list)
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
+from tidelog.broker.replication_events import MOST_LISTED
 from tidelog.jobs.health.model import Health
 from tidelog.jobs.page import Page, Series
 
@@ -21,6 +22,7 @@ HEADINGS: Final = (
     "max",
 )
 _MS: Final = 1000
+# Rows of a table on the page; JSON has all of them.
 _SHOWN: Final = 200
 
 
@@ -51,8 +53,14 @@ def rows_of(found: Health) -> list[list[object]]:
 def overview(found: Health) -> str:
     brokers = ", ".join(str(each) for each in found.brokers)
     dropped = f"; {found.dropped} more could not be published" if found.dropped else ""
+    full = (
+        f"; {found.full_samples} samples have a list of {MOST_LISTED} entries, which is where brokers cut them: "
+        "seconds and lag are those of what is listed"
+        if found.full_samples
+        else ""
+    )
     when = f"from {moment(found.first_ms)} to {moment(found.last_ms)} UTC"
-    return f"{found.events} events of brokers {brokers} {when}{dropped}"
+    return f"{found.events} events of brokers {brokers} {when}{dropped}{full}"
 
 
 def page_of(found: Health) -> Page:
@@ -81,8 +89,8 @@ def page_of(found: Health) -> Page:
         [series("ISR shrinks", "shrinks"), series("leader moves", "leader_moves")], x_label=since, y_label="in a window"
     )
     page.heading("Partitions, the most troubled first")
-    page.table(HEADINGS, rows_of(found)[:_SHOWN])
-    page.heading("Windows")
+    page.table(HEADINGS, rows_of(found)[:_SHOWN], left_out=len(found.partitions) - _SHOWN)
+    page.heading("Windows, the newest first")
     page.table(
         ["From", "ISR shrinks", "Leader moves", "Under-replicated s", "Stalled s", "Lag p50", "p95", "p99", "max"],
         [
@@ -97,7 +105,8 @@ def page_of(found: Health) -> Page:
                 each.lag_p99,
                 each.lag_max,
             ]
-            for each in found.windows[-_SHOWN:]
+            for each in found.windows[: -_SHOWN - 1 : -1]
         ],
+        left_out=len(found.windows) - _SHOWN,
     )
     return page
