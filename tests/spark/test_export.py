@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tidelog.jobs.export.folder import BadFolder, Mode
-from tidelog.jobs.export.job import export
+from tidelog.jobs.export.job import RecordsLost, export
 from tidelog.testing import Cluster
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -62,3 +62,7 @@ def test_the_latest_value_of_each_key(
     write(cluster.bootstrap, name, [("a", "3", -1), ("b", None, 0), ("d", "1", 0)])
     assert export(spark, cluster.bootstrap, name, folder, mode=Mode.LATEST, text=True).rows == 3
     assert table() == {"a": "3", "c": "1", "d": "1"}
+    cluster.delete_topic(name)
+    cluster.create_topic(name, partitions=1)
+    with pytest.raises(RecordsLost, match=f"^{name}-0: offsets 0 to 6 were read and have been replaced.*made anew$"):
+        export(spark, cluster.bootstrap, name, folder, mode=Mode.LATEST, text=True)

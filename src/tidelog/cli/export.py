@@ -58,6 +58,7 @@ def export(
 
     def work(spark: "SparkSession") -> "Exported":
         from tidelog.jobs.export.folder import BadFolder, Mode
+        from tidelog.jobs.export.job import RecordsLost
         from tidelog.jobs.export.job import export as run
 
         try:
@@ -73,12 +74,10 @@ def export(
             )
         except BadFolder as error:
             raise CommandFailed(str(error)) from error
+        except RecordsLost as error:
+            raise CommandFailed(f"{error}. With --allow-data-loss the export goes on with what there is") from error
 
-    try:
-        done = on_spark("tidelog export", master, work)
-    except CommandFailed as error:
-        # What a query calls by its option is another one here.
-        raise CommandFailed(error.message.replace("failOnDataLoss=false", "--allow-data-loss"), error.status) from error
+    done = on_spark("tidelog export", master, work)
     if as_json:
         print_json(
             {

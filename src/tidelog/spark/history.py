@@ -6,15 +6,21 @@ offsets go on counting, so a reader that keeps offsets alone never notices. Pure
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from tidelog.core.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from tidelog.spark.brokers import EpochEnd
 from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets
 
+ADVICE: Final = "With failOnDataLoss=false the query goes on with what there is"
+
 
 class DataLoss(RuntimeError):
-    """Records are gone, or others stand where they stood. The message names what and where, one line each."""
+    """Records are gone, or others stand where they stood. Made with what and where; how to go on it says itself."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}. {ADVICE}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,6 @@ class Planner:
 
     def _data_loss(self, lines: list[str]) -> None:
         if self.options.fail_on_data_loss:
-            raise DataLoss("; ".join(lines) + ". With failOnDataLoss=false the query goes on with what there is")
+            raise DataLoss("; ".join(lines))
         for line in lines:
             log.warning("%s", line)

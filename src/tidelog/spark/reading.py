@@ -292,5 +292,5 @@ class _Fetching:
         """Of [first, end). Returns if the user takes it, and it is said."""
         text = f"{self._wanted.tp}: offsets {first} to {end - 1} are lost to this query: {reason}"
         if self._options.fail_on_data_loss:
-            raise DataLoss(f"{text}. With failOnDataLoss=false the query goes on without them")
+            raise DataLoss(text)
         log.warning("%s", text)

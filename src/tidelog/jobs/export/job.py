@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidelog.jobs.drivers import jvm_of
 from tidelog.jobs.export.folder import ExportFolder, Identity, Mode
+from tidelog.jobs.failures import lost_records
 from tidelog.jobs.session import kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class RecordsLost(Exception):
+    """Records were lost, or replaced, before or after they were exported; the message names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,7 @@ def export(
 ) -> Exported:
     """Everything that is new in the topic since the last run, each record once, however runs end.
 
+    RecordsLost if the topic's history is another one than that of the last run, unless the caller takes that.
     `security` are a Kafka client's `security.protocol`, `ssl.*` and `sasl.*`.
     """
     folder = ExportFolder(directory)
@@ -62,6 +69,11 @@ def export(
         )
         try:
             query.awaitTermination()
+        except StreamingQueryException as error:
+            lost = lost_records(error)
+            if lost is None:
+                raise
+            raise RecordsLost(lost) from error
         finally:
             query.stop()
         folder.require(folder.committed() - before)
