@@ -1,0 +1,96 @@
+"""Where results go, `[sinks.*]`, and records that nobody can decode, `[dead_letters]`."""
+
+from typing import Final
+
+from tidelog.jobs.pipeline.mistakes import Keys, suggestion
+from tidelog.jobs.pipeline.model import JSON, DeadLetters, Sink, Source
+from tidelog.jobs.pipeline.surroundings import FILES, NAME, Surroundings, blamed
+from tidelog.spark.options import OptionError
+from tidelog.spark.sink_options import parse as parse_options
+
+_TOPIC: Final = "tidelog"
+_MODES: Final = ("append", "update", "complete")
+
+
+def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> Sink:
+    if not NAME.fullmatch(name):
+        keys.wrong("", "is no name for a sink: letters, digits and _")
+    read = keys.needed("from", "the view that is written") or ""
+    if read and read not in views:
+        keys.wrong("from", f"there is no source, table or step {read}{suggestion(read, views)}")
+    topic, path = keys.text("topic"), keys.text("path")
+    chosen = keys.text("format") or (_TOPIC if "topic" in keys else "")
+    if not chosen and "format" not in keys:
+        keys.wrong("format", "is missing: parquet, console, jdbc or another that Spark writes; or topic")
+    mode = keys.choice("mode", _MODES, "append")
+    partition_by = keys.texts("partition_by")
+    options = keys.settings("options")
+    each_batch = keys.flag("each_batch") or chosen == "jdbc"
+    encode, key, bootstrap = keys.text("encode"), keys.text("key"), keys.text("bootstrap")
+    if chosen == _TOPIC:
+        options.setdefault("kafka.bootstrap.servers", bootstrap or where.bootstrap)
+        where.secure(options)
+        if encode is not None and encode != JSON:
+            keys.wrong("encode", f"{encode!r} is not json, which is all there is")
+        if path is not None:
+            keys.wrong("path", "a topic has none")
+        _check_options(keys, options)
+    else:
+        for word in ("topic", "encode", "key", "bootstrap"):
+            if word in keys:
+                keys.wrong(word, f"is for topics, and format is {chosen}")
+    if key is not None and encode is None and chosen == _TOPIC:
+        keys.wrong("key", "is for encode = 'json'; without it the view has the columns key and value")
+    if chosen in FILES:
+        if path is None and "path" not in keys:
+            keys.wrong("path", f"is missing: the directory of the {chosen} files")
+        if mode == "update":
+            keys.wrong("mode", "files are appended to; mode complete makes a whole new set of them for each batch")
+        if mode == "complete" and partition_by:
+            keys.wrong("partition_by", "goes with mode append only")
+    elif partition_by and not each_batch:
+        keys.wrong("partition_by", "is for files")
+    keys.done()
+    return Sink(
+        name=name,
+        input=read,
+        format=chosen,
+        mode=mode,
+        path=None if path is None else where.path(path),
+        topic=topic,
+        encode=encode,
+        key=key,
+        partition_by=partition_by,
+        options=options,
+        each_batch=each_batch,
+    )
+
+
+def _check_options(keys: Keys, options: dict[str, str]) -> None:
+    """Of a topic. Which columns the view has only Spark can tell."""
+    try:
+        checked = parse_options(options, {"topic": "string", "value": "binary"}, overwrite=False)
+    except OptionError as error:
+        keys.wrong(blamed(keys, options, str(error)), str(error))
+        return
+    for line in checked.warnings:
+        keys.wrong(blamed(keys, options, line), line)
+
+
+def parse_dead_letters(top: Keys, sources: list[Source], where: Surroundings) -> DeadLetters | None:
+    keys = top.table("dead_letters")
+    if keys is None:
+        failing = [each.name for each in sources if each.can_fail]
+        if failing and "dead_letters" not in top:
+            what = f"where records go that sources.{failing[0]} cannot decode, path or topic"
+            top.wrong("dead_letters", f"is missing: {what}")
+        return None
+    path, topic, bootstrap = keys.text("path"), keys.text("topic"), keys.text("bootstrap")
+    if ("path" in keys) == ("topic" in keys):
+        keys.wrong("", "either path or topic says where bad records go")
+    if bootstrap is not None and "topic" not in keys:
+        keys.wrong("bootstrap", "is for a topic")
+    keys.done()
+    return DeadLetters(
+        path=None if path is None else where.path(path), topic=topic, bootstrap=bootstrap or where.bootstrap
+    )

@@ -1,0 +1,60 @@
+"""How the parts of a pipeline hang together: names, directories with one writer, and nothing that leads nowhere."""
+
+from tidelog.jobs.pipeline.mistakes import Findings
+from tidelog.jobs.pipeline.model import DeadLetters, Sink, Source, Step, Table
+from tidelog.jobs.pipeline.surroundings import NAME
+
+
+def check_names(named: list[tuple[str, str]], findings: Findings) -> None:
+    seen: dict[str, str] = {}
+    for kind, name in named:
+        if not NAME.fullmatch(name):
+            findings.add((kind, name), "is no name for a view: letters, digits and _")
+        if name.lower() in seen:
+            findings.add((kind, name), f"is the name of one of the {seen[name.lower()]} already")
+        seen.setdefault(name.lower(), kind)
+
+
+def check_paths(sources: list[Source], sinks: list[Sink], letters: DeadLetters | None, findings: Findings) -> None:
+    """Two queries that write files into one directory would each take the other's batches for their own."""
+    owners = {each.path: each.name for each in reversed(sinks) if each.path is not None and not each.each_batch}
+    for sink in sinks:
+        owner = owners.get(sink.path or "", sink.name)
+        if owner != sink.name:
+            findings.add(("sinks", sink.name, "path"), f"is that of sinks.{owner} already")
+    for source in sources:
+        if letters is not None and source.can_fail and letters.path_of(source) in owners:
+            owner = owners[letters.path_of(source)]
+            findings.add(("dead_letters", "path"), f"sinks.{owner} writes to {source.name} in it already")
+
+
+def check_reach(
+    sources: list[Source], tables: list[Table], steps: list[Step], sinks: list[Sink], findings: Findings
+) -> None:
+    """A sink has a stream behind it, and nothing is made that nobody reads."""
+    if findings.mistakes:
+        # What hangs in the air has been told of.
+        return
+    inputs = {each.name: each.inputs for each in steps}
+    streams = {each.name for each in sources if not each.batch}
+    used: set[str] = set()
+    for sink in sinks:
+        reached = _behind(sink.input, inputs)
+        used |= reached
+        if not reached & streams:
+            findings.add(("sinks", sink.name, "from"), f"{sink.input} is made from no source that streams")
+    made = [("sources", each.name) for each in sources] + [("tables", each.name) for each in tables]
+    for kind, name in [*made, *(("steps", name) for name in inputs)]:
+        if name not in used:
+            findings.add((kind, name), "no sink is made from it")
+
+
+def _behind(name: str, inputs: dict[str, tuple[str, ...]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in reached:
+            reached.add(each)
+            waiting += inputs.get(each, ())
+    return reached
