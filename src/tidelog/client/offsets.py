@@ -20,6 +20,9 @@ from tidelog.wire.messages.list_offsets import (
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+# Where a broker's own log begins, if older segments lie elsewhere (KIP-405).
+EARLIEST_LOCAL: Final = -4
+_EARLIEST_LOCAL_SINCE: Final = 8
 
 CONSUMER_REPLICA_ID: Final = -1
 # Kafka's "debugging" reader: answered with the log end offset, and by a follower too.
@@ -103,3 +106,13 @@ async def offsets_of(
                 offset=partition.offset, timestamp=partition.timestamp, leader_epoch=partition.leader_epoch
             )
     return found
+
+
+async def is_in_own_log(connection: Connection, tp: TopicPartition, offset: int) -> bool:
+    """Whether this leader has all from `offset` on in its own log, and nothing of it elsewhere. False if it is too old
+    for the question: before that version the answer would be where the partition begins.
+    """
+    if connection.version_of(ListOffsetsRequest) < _EARLIEST_LOCAL_SINCE:
+        return False
+    begins = (await offsets_of(connection, {tp: EARLIEST_LOCAL}))[tp].offset
+    return 0 <= begins <= offset

@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.client.client import Client
-from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, raise_for
-from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from tidelog.client.client import Client, one_line
+from tidelog.client.connection import Connection
+from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError, raise_for
+from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_log, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
 from tidelog.spark.brokers import refuse_stale
@@ -171,7 +172,7 @@ class _Fetching:
         while position < wanted.end and not self._stopped.is_set():
             is_late = loop.time() - moved_at > options.poll_timeout_ms / 1000
             try:
-                data = await self._fetch(client, position, epoch)
+                data, leader = await self._fetch(client, position, epoch)
             except _MadeAnew:
                 self._lost(position, wanted.end, "the topic was deleted and made anew")
                 return
@@ -205,8 +206,10 @@ class _Fetching:
                 continue
             end = self._visible_end(data)
             empty += not data.records
-            if end >= wanted.end and empty >= _EMPTY_ANSWERS:
-                # Nothing but holes up to there. A broker that gets old segments from elsewhere has had its time.
+            is_empty = end >= wanted.end and not data.records
+            # A broker that gets old segments from elsewhere answers with nothing while it waits, and is given its time.
+            if is_empty and (empty >= _EMPTY_ANSWERS or await self._has_looked(leader, position)):
+                # Nothing but holes up to there.
                 return
             if is_late and (end < wanted.end or data.records):
                 why = f"the log ends at {end} and nothing has come for {options.poll_timeout_ms} ms"
@@ -228,10 +231,19 @@ class _Fetching:
         committed = self._options.isolation is IsolationLevel.READ_COMMITTED
         return data.last_stable_offset if committed else data.high_watermark
 
-    async def _fetch(self, client: Client, position: int, epoch: int) -> PartitionData:
+    async def _has_looked(self, leader: Connection, position: int) -> bool:
+        """Asked after the answer: a log of its own that begins at or before `position` now did so then."""
+        try:
+            return await is_in_own_log(leader, self._wanted.tp, position)
+        except (ApiError, ClientError) as error:
+            log.info("%s: whether offset %d is a hole is not known: %s", self._wanted.tp, position, one_line(error))
+            return False
+
+    async def _fetch(self, client: Client, position: int, epoch: int) -> tuple[PartitionData, Connection]:
+        """What the leader has there, and the connection to it."""
         options, tp = self._options, self._wanted.tp
 
-        async def attempt() -> PartitionData:
+        async def attempt() -> tuple[PartitionData, Connection]:
             leader = await client.leader_of(tp.topic, tp.partition)
             known = client.metadata.topics[tp.topic]
             if ZERO_UUID not in (self._wanted.topic_id, known.topic_id) and known.topic_id != self._wanted.topic_id:
@@ -260,7 +272,7 @@ class _Fetching:
                     for data in topic.partitions:
                         if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
                             raise_for(data.error_code, what=f"fetch of {tp} at offset {position}")
-                        return data
+                        return data, connection
                 if answer.throttle_time_ms <= 0:
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer without {tp}")
                 # Over its quota a reader is answered with nothing, and with how long to stay away.

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from tests.unit.client.toy_broker import CLOSE, ToyBroker
 
+from tidelog.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from tidelog.core.ids import TopicPartition
 from tidelog.kernel.decoder import CorruptBatch
 from tidelog.spark.brokers import Brokers
@@ -58,6 +59,8 @@ class Leader(ToyBroker):
         super().__init__()
         self.topic_id = ID
         self.begins = 0
+        # Where the part of the log begins that is its own; what is before it lies elsewhere.
+        self.own_from = 0
         self.epochs = [5]
         self.topics = ["a"]
         self.fetches: list[Any] = []
@@ -86,7 +89,8 @@ class Leader(ToyBroker):
         return FetchResponse(responses=[FetchableTopicResponse(topic_id=self.topic_id, partitions=[answer])])
 
     def _list(self, request: Any, version: int) -> ListOffsetsResponse:
-        offset = self.begins if request.topics[0].partitions[0].timestamp == -2 else 10
+        asked = request.topics[0].partitions[0].timestamp
+        offset = {EARLIEST: self.begins, EARLIEST_LOCAL: self.own_from, LATEST: 10}[asked]
         found = ListOffsetsPartitionResponse(partition_index=0, offset=offset, leader_epoch=5)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a", partitions=[found])])
 
@@ -230,16 +234,25 @@ def test_holes_up_to_the_end_are_the_end() -> None:
     def fetched(number: int, asked: Any) -> PartitionData:
         return PartitionData(high_watermark=20, records=batch(0, 3) if asked.fetch_offset == 0 else b"")
 
-    assert Leader(fetched).numbers() == [0, 1, 2]
+    leader = Leader(fetched)
+    assert leader.numbers() == [0, 1, 2]
+    # A log that is the broker's own is looked through at once.
+    assert [each.fetch_offset for each in leader.fetches] == [0, 3]
 
 
-def test_an_answer_without_records_is_no_hole_yet() -> None:
+@pytest.mark.parametrize("knows_the_question", [True, False])
+def test_an_answer_without_records_is_no_hole_yet_if_they_may_lie_elsewhere(knows_the_question: bool) -> None:
     """A broker that has to get old segments from elsewhere answers with nothing while it waits for them."""
 
     def fetched(number: int, asked: Any) -> PartitionData:
         return PartitionData(high_watermark=20, records=batch(0, 10) if number == 4 else b"")
 
-    assert Leader(fetched).numbers() == list(range(10))
+    leader = Leader(fetched)
+    if knows_the_question:
+        leader.own_from = 1
+    else:
+        leader.on(ListOffsetsRequest, leader._list, versions=(1, 7))
+    assert leader.numbers() == list(range(10))
 
 
 def test_who_stops_reading_does_not_wait_for_an_answer() -> None:
