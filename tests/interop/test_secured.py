@@ -8,7 +8,7 @@ import pytest
 from tests.interop.apache_kafka import DEFAULTS, ApacheKafka, free_ports
 from tests.interop.jvm import run_tool
 
-from tidelog.cli.session import security_properties, with_client
+from tidelog.cli.session import with_client
 from tidelog.client.errors import AuthenticationFailed
 from tidelog.client.security import parse as parse_security
 from tidelog.core.config.properties import format_properties
@@ -90,7 +90,7 @@ def test_replicas_are_asked_for_their_copies_and_commands_take_the_properties_of
     assert kinds and {kind for kind, _ in kinds} == {"batch"}, kinds
     file = tmp_path / "client.properties"
     file.write_text(format_properties(properties))
-    found = with_client(secured, lambda client: client.topic("secured"), security=security_properties(file))
+    found = with_client(secured, lambda client: client.topic("secured"), file)
     assert len(found.partitions) == 1
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example, key_values
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example, key_values
 from tidelog.cli.output import bad_usage, print_done, print_json, print_table
 from tidelog.cli.session import with_client
 
@@ -28,6 +28,7 @@ def describe(
     everything: Annotated[bool, typer.Option("--all", help="Defaults too, not only what was set.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Show configs with their values and where these come from."""
     resource_type, name = _resource(topic, broker)
@@ -39,7 +40,9 @@ def describe(
 
     from tidelog.client.configs import DYNAMIC_SOURCES
 
-    found = [entry for entry in with_client(bootstrap, work) if everything or entry.source in DYNAMIC_SOURCES]
+    found = [
+        entry for entry in with_client(bootstrap, work, command_config) if everything or entry.source in DYNAMIC_SOURCES
+    ]
     if as_json:
         print_json([asdict(entry) for entry in found])
         return
@@ -67,6 +70,7 @@ def alter(
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Set and delete configs, all or none."""
     resource_type, name = _resource(topic, broker)
@@ -79,7 +83,7 @@ def alter(
 
         await alter_configs(client, resource_type, name, set_keys=wanted, delete_keys=delete_keys or ())
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
     resource = {"topic": topic} if topic is not None else {"broker": broker}
     print_done("changed", as_json=as_json, **resource, set=wanted, deleted=delete_keys or [])
 

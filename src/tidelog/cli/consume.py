@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import bad_usage, note
 from tidelog.cli.session import with_client
 
@@ -54,6 +54,7 @@ def consume(
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print records, one value a line; with --json one object a line, with key, offset, timestamp and headers."""
     from tidelog.client.offsets import EARLIEST, LATEST
@@ -83,7 +84,7 @@ def consume(
             consumer.assign(await _positions(client, topic, partition, start))
             await _read(consumer, printer, timeout_ms)
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
     note(f"{printer.count} records")
 
 

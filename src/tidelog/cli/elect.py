@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json
 from tidelog.cli.session import with_client
 
@@ -33,6 +33,7 @@ def elect(
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Elect leaders of partitions."""
     if preferred == unclean:
@@ -51,7 +52,7 @@ def elect(
             asked = {topic: [found.partition for found in (await describe_topic(client, topic)).partitions]}
         return await elect_leaders(client, ElectionType.PREFERRED if preferred else ElectionType.UNCLEAN, asked)
 
-    results = with_client(bootstrap, work)
+    results = with_client(bootstrap, work, command_config)
     if as_json:
         print_json([_as_json(result) for result in results])
     else:

@@ -53,7 +53,7 @@ def export(
         raise bad_usage(f"DIR: {directory} is an address; a directory is wanted, mounted where executors see it too")
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
-    with_client(bootstrap, lambda client: client.topic(topic), security=security)
+    with_client(bootstrap, lambda client: client.topic(topic), command_config)
     _make(directory)
 
     def work(spark: "SparkSession") -> "Exported":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_done, print_json, print_table, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -24,6 +24,7 @@ def list_command(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """List groups with their state."""
 
@@ -38,7 +39,15 @@ def list_command(
     def text(found: list[dict[str, Any]]) -> str:
         return table(["GROUP", "STATE", "TYPE"], [list(row.values()) for row in found])
 
-    show(bootstrap, look, View(to_json=list, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
+    show(
+        bootstrap,
+        look,
+        View(to_json=list, to_text=text),
+        command_config,
+        as_json=as_json,
+        watch=watch,
+        interval_s=interval,
+    )
 
 
 @app.command(epilog=example("tidelog groups describe billing", "tidelog groups describe billing --watch"))
@@ -48,6 +57,7 @@ def describe(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Show a group's members, committed offsets and lag."""
 
@@ -61,7 +71,15 @@ def describe(
             note(f"{found['state']}, {len(found['members'])} members")
         return table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
 
-    show(bootstrap, look, View(to_json=dict, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
+    show(
+        bootstrap,
+        look,
+        View(to_json=dict, to_text=text),
+        command_config,
+        as_json=as_json,
+        watch=watch,
+        interval_s=interval,
+    )
 
 
 @app.command(
@@ -85,6 +103,7 @@ def reset_offsets(
     execute: Annotated[bool, typer.Option("--execute", help="Do it; else only show what would be done.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Move a group without members to other offsets. Shows the plan; --execute carries it out."""
     ways = [to_earliest, to_latest, to_offset is not None, to_time is not None, shift_by is not None]
@@ -103,7 +122,7 @@ def reset_offsets(
             await commit_offsets(client, group, plan)
         return [{"group": group, "topic": tp.topic, "partition": tp.partition, "new_offset": plan[tp]} for tp in plan]
 
-    rows = with_client(bootstrap, work)
+    rows = with_client(bootstrap, work, command_config)
     if as_json:
         print_json({"executed": execute, "offsets": rows})
         return
@@ -113,7 +132,9 @@ def reset_offsets(
 
 
 @app.command(epilog=example("tidelog groups delete billing"))
-def delete(group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def delete(
+    group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None
+) -> None:
     """Delete a group that has no members, with its offsets."""
 
     async def work(client: "Client") -> None:
@@ -121,7 +142,7 @@ def delete(group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_B
 
         await delete_group(client, group)
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
     print_done(f"group {group} is deleted", as_json=as_json, group=group, deleted=True)
 
 

@@ -44,7 +44,7 @@ def health(
     """
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
-    with_client(bootstrap, _check_published, security=security)
+    with_client(bootstrap, _check_published, command_config)
     since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)
 
     def work(spark: "SparkSession") -> "Health":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import bad_usage, table
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -38,6 +38,7 @@ def offsets(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Show log start offset, high watermark and log end offset of each partition, or the offset at a time."""
     timestamp = parse_time(time) if time is not None else None
@@ -49,7 +50,15 @@ def offsets(
         columns = _ENDS if timestamp is None else _MOMENTS
         return table(list(columns), [[row[name] for name in columns.values()] for row in rows])
 
-    show(bootstrap, look, View(to_json=list, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
+    show(
+        bootstrap,
+        look,
+        View(to_json=list, to_text=text),
+        command_config,
+        as_json=as_json,
+        watch=watch,
+        interval_s=interval,
+    )
 
 
 def parse_time(text: str) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import bad_usage, note, print_json, progress
 from tidelog.cli.session import with_client
 
@@ -39,6 +39,7 @@ def produce(
     ] = 120.0,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Write each line of standard input as a record.
 
@@ -75,7 +76,7 @@ def produce(
         return await sender.run(line_chunks())
 
     try:
-        count = with_client(bootstrap, work)
+        count = with_client(bootstrap, work, command_config)
     finally:
         if not as_json:
             progress("")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_done, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -38,6 +38,7 @@ def describe(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Show who leads the quorum, who votes and who follows."""
 
@@ -62,7 +63,15 @@ def describe(
             lines.append(f"{word + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
         return "\n".join(lines)
 
-    show(bootstrap, look, View(to_json=as_data, to_text=text), as_json=as_json, watch=watch, interval_s=interval)
+    show(
+        bootstrap,
+        look,
+        View(to_json=as_data, to_text=text),
+        command_config,
+        as_json=as_json,
+        watch=watch,
+        interval_s=interval,
+    )
 
 
 @app.command(epilog=example("tidelog quorum add --id 4 --endpoint CONTROLLER://127.0.0.1:9096"))
@@ -75,6 +84,7 @@ def add(
     directory_id: DirectoryId = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Give a running controller a vote, once it has caught up with the metadata log."""
     if not endpoints:
@@ -89,12 +99,16 @@ def add(
         await add_voter(client, node, added, listeners)
         return added
 
-    _print_done(node, with_client(bootstrap, work), "is a voter", votes=True, as_json=as_json)
+    _print_done(node, with_client(bootstrap, work, command_config), "is a voter", votes=True, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog quorum remove --id 3"))
 def remove(
-    node: Id, directory_id: DirectoryId = None, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    node: Id,
+    directory_id: DirectoryId = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Take a controller's vote away. A node that lost its disk is removed by its old directory id."""
     directory = _directory_id(directory_id)
@@ -106,7 +120,9 @@ def remove(
         await remove_voter(client, node, removed)
         return removed
 
-    _print_done(node, with_client(bootstrap, work), "is no voter any more", votes=False, as_json=as_json)
+    _print_done(
+        node, with_client(bootstrap, work, command_config), "is no voter any more", votes=False, as_json=as_json
+    )
 
 
 def _print_done(node: int, directory: "UUID", words: str, *, votes: bool, as_json: bool) -> None:

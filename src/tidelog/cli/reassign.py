@@ -2,11 +2,12 @@
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, progress, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -53,6 +54,7 @@ def reassign(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Move the replicas of a partition to other brokers, while it serves.
 
@@ -72,10 +74,10 @@ def reassign(
         if watch:
             raise bad_usage("--watch goes with --list; --wait shows how far one reassignment is")
         target = None if replicas is None else _brokers(replicas)
-        _move(bootstrap, topic, partition, target, throttle, wait=wait, as_json=as_json)
+        _move(bootstrap, command_config, topic, partition, target, throttle, wait=wait, as_json=as_json)
         return
     if cancel:
-        found = with_client(bootstrap, lambda client: _cancel(client, topic, partition))
+        found = with_client(bootstrap, lambda client: _cancel(client, topic, partition), command_config)
         if not found:
             raise CommandFailed("no reassignment is in progress" + ("" if topic is None else f" for {topic}"))
         if as_json:
@@ -85,7 +87,7 @@ def reassign(
         return
     view = View(to_json=lambda ongoing: [_as_json(each) for each in ongoing], to_text=_table)
     look = partial(_ongoing, topic=topic, partition=partition)
-    show(bootstrap, look, view, as_json=as_json, watch=watch, interval_s=interval)
+    show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 
 def _table(found: "list[Reassignment]") -> str:
@@ -98,6 +100,7 @@ def _table(found: "list[Reassignment]") -> str:
 
 def _move(
     bootstrap: str,
+    command_config: Path | None,
     topic: str,
     partition: int,
     target: list[int] | None,
@@ -127,7 +130,7 @@ def _move(
             await _end_rates(client, await remove_throttle(client, topic, partition))
         return await list_reassignments(client, [tp])
 
-    found = with_client(bootstrap, work)
+    found = with_client(bootstrap, work, command_config)
     if as_json:
         print_json([_as_json(each) for each in found])
     elif found:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
@@ -41,6 +41,7 @@ def replicas(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Show every replica: its offsets in its own words, its lag and its place in the ISR in its leader's."""
     view = View(
@@ -60,7 +61,7 @@ def replicas(
 
         await show_looks(look, view, as_json=as_json, watch=watch, interval_s=interval)
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
 
 
 def _chosen(views: "list[PartitionView]", topic: str, partition: int | None) -> "list[PartitionView]":

@@ -1,6 +1,6 @@
 """Runs the asynchronous part of a command and turns what goes wrong into one line."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 def security_properties(command_config: Path | None) -> dict[str, str]:
     """Those of a client's properties that say how it connects; others are passed over, as Kafka's tools do it."""
+    if command_config is None:
+        return {}
     from tidelog.client.security import BadSecurity, parse
     from tidelog.core.config.key import ConfigError
     from tidelog.core.config.properties import parse_properties
 
-    if command_config is None:
-        return {}
     try:
         given = parse_properties(command_config.read_text("utf-8"))
         found = {key: value for key, value in given.items() if key.startswith(("security.", "ssl.", "sasl."))}
@@ -36,11 +36,11 @@ def security_properties(command_config: Path | None) -> dict[str, str]:
 def with_client(
     bootstrap: str,
     work: "Callable[[Client], Awaitable[T]]",
+    command_config: Path | None = None,
     *,
-    security: Mapping[str, str] | None = None,
     retry_timeout_s: float = 30.0,
 ) -> T:
-    """Connects, does the work, disconnects."""
+    """Connects, with what `--command-config` says, does the work, disconnects."""
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.connection import ConnectionSettings
@@ -52,9 +52,10 @@ def with_client(
         addresses = parse_bootstrap(bootstrap)
     except ClientError as error:
         raise bad_usage(f"--bootstrap: {error}") from error
+    security = security_properties(command_config)
 
     async def session() -> T:
-        settings = ConnectionSettings(security=parse_security(security or {}))
+        settings = ConnectionSettings(security=parse_security(security))
         async with Client(addresses, settings=settings, retry_timeout_s=retry_timeout_s) as client:
             return await work(client)
 

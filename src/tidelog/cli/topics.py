@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, commands, example, key_values
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example, key_values
 from tidelog.cli.output import bad_usage, note, print_done, print_json
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -43,6 +43,7 @@ def create(
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic of that name is no error.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Create a topic."""
     assignment = _parse_assignment(replica_assignment) if replica_assignment is not None else None
@@ -69,7 +70,7 @@ def create(
             raise
         return True
 
-    created = with_client(bootstrap, work)
+    created = with_client(bootstrap, work, command_config)
     if as_json:
         print_json({"topic": name, "created": created})
     elif created:
@@ -81,6 +82,7 @@ def list_command(
     exclude_internal: Annotated[bool, typer.Option("--exclude-internal", help="Leave out __consumer_offsets…")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """List topics by name."""
 
@@ -99,7 +101,7 @@ def list_command(
             if not (exclude_internal and topic.is_internal)
         ]
 
-    found = with_client(bootstrap, work)
+    found = with_client(bootstrap, work, command_config)
     if as_json:
         print_json(found)
     else:
@@ -126,6 +128,7 @@ def describe(
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Describe topics, partition by partition, in Kafka's own lines."""
     filters: list[Callable[[_Row], bool]] = []
@@ -159,7 +162,7 @@ def describe(
         return "\n".join(lines)
 
     view = View(to_json=lambda shown: [_as_json(*each) for each in shown], to_text=text)
-    show(bootstrap, look, view, as_json=as_json, watch=watch, interval_s=interval)
+    show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog topics alter orders --partitions 6"))
@@ -168,6 +171,7 @@ def alter(
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="The new number, larger than the old.")],
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Grow a topic. Keys may map to other partitions afterwards."""
 
@@ -176,12 +180,14 @@ def alter(
 
         await create_partitions(client, name, partitions)
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
     print_done(f"topic {name} has {partitions} partitions", as_json=as_json, topic=name, partitions=partitions)
 
 
 @app.command(epilog=example("tidelog topics delete orders"))
-def delete(name: Name, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def delete(
+    name: Name, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None
+) -> None:
     """Delete a topic and its records."""
 
     async def work(client: "Client") -> None:
@@ -189,7 +195,7 @@ def delete(name: Name, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOO
 
         await delete_topic(client, name)
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
     print_done(f"topic {name} is deleted", as_json=as_json, topic=name, deleted=True)
 
 

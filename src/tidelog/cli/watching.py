@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 import typer
@@ -46,6 +47,7 @@ def show(
     bootstrap: str,
     look: "Callable[[Client], Awaitable[T]]",
     view: View[T],
+    command_config: Path | None = None,
     *,
     as_json: bool,
     watch: bool,
@@ -56,7 +58,7 @@ def show(
     async def work(client: "Client") -> None:
         await show_looks(lambda: look(client), view, as_json=as_json, watch=watch, interval_s=interval_s)
 
-    with_client(bootstrap, work)
+    with_client(bootstrap, work, command_config)
 
 
 async def show_looks(

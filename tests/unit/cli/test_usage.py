@@ -1,5 +1,6 @@
 """What every command owes its user: help with an example, one line for an error, the right status, no traceback."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import typer
 from tests.cluster.ports import consecutive_ports
+from tests.unit.client.toy_broker import ToyBroker
+from tests.unit.client.toy_sasl import ToySasl
 
 from tidelog.cli.app import app, run
 
@@ -76,6 +79,28 @@ def test_what_moves_can_be_watched() -> None:
 
 def test_client_commands_take_a_bootstrap() -> None:
     assert [each for each in ALL_COMMANDS if each[0] in CLIENTS and "--bootstrap" not in options(each)] == []
+
+
+def test_client_commands_take_the_properties_of_a_client() -> None:
+    # Those two work with librdkafka, whose words for passwords are others.
+    asking = {" ".join(each) for each in ALL_COMMANDS if "--bootstrap" in options(each)} - {"verify", "bench"}
+    assert asking == {" ".join(each) for each in ALL_COMMANDS if "--command-config" in options(each)}
+
+
+def test_a_command_shows_the_broker_who_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    broker = ToyBroker()
+    server = ToySasl(broker, "anna", "s3cr3t")
+    file = tmp_path / "client.properties"
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="anna" password="s3cr3t";'
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
+
+    async def story() -> int:
+        async with broker.serving():
+            asked = ["topics", "list", "--json", "--bootstrap", str(broker.address), "--command-config", str(file)]
+            return await asyncio.to_thread(run, asked)
+
+    assert asyncio.run(story()) == 0
+    assert (capsys.readouterr().out, server.authenticated) == ("[]\n", 1)
 
 
 def test_what_a_shell_completes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +180,7 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["export", "t"],
         ["export", "t", "s3a://bucket/t"],
         ["export", "t", "d", "--command-config", "nothing.properties"],
+        ["consume", "t", "--command-config", "nothing.properties"],
         ["audit", "--data", ".", "--bootstrap", "127.0.0.1:1"],
         ["audit", "--data", ".", "--command-config", "nothing.properties"],
         ["health", "--window", "0"],
