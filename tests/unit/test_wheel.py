@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.core.config.node import NodeConfig
-from tidelog.core.config.properties import parse_properties
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -36,10 +33,3 @@ def test_a_wheel_has_the_stories_and_can_tell_them(tmp_path: Path) -> None:
     shown = subprocess.run(command, env=environment, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert "step 6 of 6" in shown.stdout
-
-
-def test_the_config_for_real_hosts_is_one() -> None:
-    text = (ROOT / "packaging" / "server.properties").read_text()
-    config, warnings = NodeConfig.parse(parse_properties(text))
-    assert (config.tidelog_metrics_port, config.min_insync_replicas) == (9404, 2)
-    assert all("asks for no authentication" in warning for warning in warnings)
