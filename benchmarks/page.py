@@ -4,7 +4,8 @@ python -m benchmarks.page [--partitions 50] [--rounds 6] [--records 500]
 
 Three brokers under a steady load. *Latency* is from the event, by the clock of the node that tells it, to the line of
 the stream that a browser reads; of offsets, from the acknowledgement of a write to the line that shows it. *Cost* is
-the CPU of each broker while a page is open less that while none is, in rounds that alternate.
+the CPU of each broker while a page is open less that while none is, in rounds that alternate, the same records a second
+in each: lines are thrown away unread, since the load comes from the process that would read them.
 """
 
 import argparse
@@ -12,8 +13,6 @@ import asyncio
 import json
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from benchmarks.processes import cpu_seconds, free_port
+from benchmarks.processes import cluster_up, cpu_seconds, free_port, free_ports
 from tidelog.broker.clock import SystemWallClock
 from tidelog.client.client import Client
 from tidelog.client.producer import Producer
@@ -35,6 +34,7 @@ NODES: Final = 3
 ROUND_S: Final = 6.0
 SETTLE_S: Final = 4.0  # longer than the page's sources linger after the last page
 WRITES: Final = 40
+BURST_S: Final = 0.02
 CLOCK: Final = SystemWallClock()
 # What nodes tell by themselves; a node's state comes from the supervisor.
 TOLD: Final = ("election", "isr", "quorum", "topic")
@@ -54,13 +54,13 @@ class Page:
         self.token = parts.fragment.removeprefix("token=")
 
     @asynccontextmanager
-    async def stream(self, heard: Callable[[dict[str, Any]], None]) -> AsyncIterator[None]:
+    async def stream(self, heard: Callable[[dict[str, Any]], None] | None) -> AsyncIterator[None]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=64 * 1024 * 1024)
         writer.write(f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode())
 
         async def listen() -> None:
             async for line in reader:
-                if line.startswith(b"data: "):
+                if heard is not None and line.startswith(b"data: "):
                     heard(json.loads(line[6:]))
 
         listening = asyncio.create_task(listen())
@@ -86,26 +86,30 @@ class Page:
 
 
 @asynccontextmanager
-async def load(bootstrap: str, partitions: int, per_second: int) -> AsyncIterator[None]:
-    """So many records a second, each to a partition drawn by lot."""
+async def load(bootstrap: str, partitions: int, per_second: int) -> AsyncIterator[Callable[[], int]]:
+    """So many records a second, each to a partition drawn by lot; yields what tells how many were acknowledged."""
+    acknowledged = 0
 
     async def write() -> None:
+        nonlocal acknowledged
         rng = random.Random(1)
+        loop = asyncio.get_running_loop()
         async with Client(bootstrap) as client:
             producer = Producer(client)
-            pause_s = 0.02
+            each = round(per_second * BURST_S)
+            due_s = loop.time()
             while True:
                 await asyncio.gather(
-                    *(
-                        producer.send(TOPIC, rng.randrange(partitions), [record(bytes(100))])
-                        for _ in range(round(per_second * pause_s))
-                    ),
-                    asyncio.sleep(pause_s),
+                    *(producer.send(TOPIC, rng.randrange(partitions), [record(bytes(100))]) for _ in range(each))
                 )
+                acknowledged += each
+                # By the clock: a burst that took longer is made up for.
+                due_s += BURST_S
+                await asyncio.sleep(due_s - loop.time())
 
     writing = asyncio.create_task(write())
     try:
-        yield
+        yield lambda: acknowledged
         if writing.done():
             writing.result()
     finally:
@@ -183,25 +187,43 @@ async def offset_latency(page: Page, bootstrap: str) -> list[float]:
     return found
 
 
-async def cost(page: Page, pids: list[int], rounds: int) -> tuple[list[float], list[float]]:
-    """Percent of a core for each broker and round: without a page, and what an open one adds."""
-    closed, added = [], []
+class Cost:
+    """Percent of a core for each broker and round, and records a second in each."""
 
-    async def spent() -> list[float]:
-        before = [cpu_seconds(pid) for pid in pids]
-        await asyncio.sleep(ROUND_S)
-        return [100 * (cpu_seconds(pid) - was) / ROUND_S for pid, was in zip(pids, before, strict=True)]
+    def __init__(self, page: Page, pids: list[int], acknowledged: Callable[[], int]) -> None:
+        self.closed: list[float] = []
+        self.added: list[float] = []
+        self.records_closed: list[float] = []
+        self.records_open: list[float] = []
+        self._page = page
+        self._pids = pids
+        self._acknowledged = acknowledged
 
-    for _ in range(rounds):
+    async def measure(self, rounds: int) -> None:
+        for turn in range(rounds):
+            # Each goes first as often as the other: what changes with time favours neither.
+            if turn % 2:
+                opened, closed = await self._open(), await self._closed()
+            else:
+                closed, opened = await self._closed(), await self._open()
+            self.closed += closed
+            self.added += [now - then for now, then in zip(opened, closed, strict=True)]
+
+    async def _closed(self) -> list[float]:
         await asyncio.sleep(SETTLE_S)
-        without = await spent()
-        async with page.stream(lambda message: None):
+        return await self._spent(self.records_closed)
+
+    async def _open(self) -> list[float]:
+        async with self._page.stream(None):
             # What a page gets first it gets once.
             await asyncio.sleep(CALM_S)
-            with_page = await spent()
-        closed += without
-        added += [now - then for now, then in zip(with_page, without, strict=True)]
-    return closed, added
+            return await self._spent(self.records_open)
+
+    async def _spent(self, records: list[float]) -> list[float]:
+        before, acknowledged = [cpu_seconds(pid) for pid in self._pids], self._acknowledged()
+        await asyncio.sleep(ROUND_S)
+        records.append((self._acknowledged() - acknowledged) / ROUND_S)
+        return [100 * (cpu_seconds(pid) - was) / ROUND_S for pid, was in zip(self._pids, before, strict=True)]
 
 
 def line(name: str, unit: str, values: list[float], quantile: float = 0.5) -> str:
@@ -216,11 +238,14 @@ async def measure(url: str, data: Path, bootstrap: str, options: argparse.Namesp
     await every_replica(page, options.partitions)
     pids = [node["pid"] for node in call(ClusterDir(data), "status")["nodes"]]
     print(f"{NODES} brokers x {options.partitions} partitions, {options.records} records/s, acks=all")
-    async with load(bootstrap, options.partitions, options.records):
-        closed, added = await cost(page, pids, options.rounds)
-    print(line("CPU of a broker, no page open, median", "%", closed))
-    print(line("what an open page adds, median", "%", added))
-    print(f"{'what an open page adds, mean':<58} {statistics.mean(added):>7.2f} %")
+    async with load(bootstrap, options.partitions, options.records) as acknowledged:
+        cost = Cost(page, pids, acknowledged)
+        await cost.measure(options.rounds)
+    print(line("records/s, no page open, median", "", cost.records_closed))
+    print(line("records/s, a page open, median", "", cost.records_open))
+    print(line("CPU of a broker, no page open, median", "%", cost.closed))
+    print(line("what an open page adds, median", "%", cost.added))
+    print(f"{'what an open page adds, mean':<58} {statistics.mean(cost.added):>7.2f} %")
     offsets = await offset_latency(page, bootstrap)
     print(line("acknowledged to shown, median", "ms", offsets))
     print(line("acknowledged to shown, p95", "ms", offsets, 0.95))
@@ -237,14 +262,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
         data = Path(directory) / "data"
-        command = [sys.executable, "-m", "tidelog", "up", "--data", str(data), "--port", str(free_port())]
-        with subprocess.Popen([*command, "--ui-port", str(free_port())], stdout=subprocess.PIPE, text=True) as up:
-            try:
-                assert up.stdout is not None
-                ready = dict(field.split("=", 1) for field in up.stdout.readline().split()[1:])
-                asyncio.run(measure(ready["ui"], data, ready["bootstrap"], options))
-            finally:
-                up.terminate()
+        with cluster_up(data, free_ports(NODES), free_port()) as ready:
+            asyncio.run(measure(ready["ui"], data, ready["bootstrap"], options))
 
 
 if __name__ == "__main__":

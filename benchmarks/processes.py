@@ -6,11 +6,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+ATTEMPTS = 100
 
 
 def free_port() -> int:
@@ -18,6 +19,41 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_ports(count: int) -> int:
+    """The first of so many in a row."""
+    for _ in range(ATTEMPTS):
+        first = free_port()
+        try:
+            with ExitStack() as bound:
+                for port in range(first, first + count):
+                    bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
+    raise RuntimeError(f"no {count} free ports in a row after {ATTEMPTS} attempts")
+
+
+@contextmanager
+def cluster_up(data: Path, port: int, ui_port: int) -> Iterator[dict[str, str]]:
+    """`tidelog up` for the length of a block: the fields of its line `ready`."""
+    command = [sys.executable, "-m", "tidelog", "up", "--data", str(data)]
+    with subprocess.Popen(
+        [*command, "--port", str(port), "--ui-port", str(ui_port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Compiled code is kept, as where Tidelog is installed: without it a node takes twice as long to start.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},
+    ) as up:
+        try:
+            assert up.stdout is not None
+            word, *fields = up.stdout.readline().split() or [""]
+            if word != "ready":
+                raise RuntimeError("the cluster did not start")
+            yield dict(field.split("=", 1) for field in fields)
+        finally:
+            up.terminate()
 
 
 def cpu_seconds(pid: int) -> float:
