@@ -36,6 +36,26 @@ class Standalone:
     environment: dict[str, str]
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
+    def driver_environment(self) -> dict[str, str]:
+        """Of a command that is told this master."""
+        return {
+            **os.environ,
+            "PYSPARK_PYTHON": str(self.python),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+        }
+
+    def run(self, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """A command of ours on this cluster, to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "tidelog", *arguments, "--master", self.url],
+            env=self.driver_environment(),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+
     def executors(self) -> list[int]:
         """JVMs with tasks in them: children of the workers."""
         found = []
@@ -121,12 +141,7 @@ class Driver:
         self._log = (cluster.folder / "driver.log").open("ab")
         self.process = subprocess.Popen(
             [*command, "--master", cluster.url, "--bootstrap", bootstrap, *more],
-            env={
-                **os.environ,
-                "PYSPARK_PYTHON": str(cluster.python),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-                "XDG_CACHE_HOME": str(cluster.folder / "cache"),
-            },
+            env=cluster.driver_environment(),
             stdout=self._log,
             stderr=self._log,
         )

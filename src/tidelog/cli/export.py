@@ -60,6 +60,7 @@ def export(
         from tidelog.jobs.export.folder import BadFolder, Mode
         from tidelog.jobs.export.job import RecordsLost
         from tidelog.jobs.export.job import export as run
+        from tidelog.jobs.sharing import NotShared
 
         try:
             return run(
@@ -72,7 +73,7 @@ def export(
                 fail_on_data_loss=not allow_data_loss,
                 security=security,
             )
-        except BadFolder as error:
+        except (BadFolder, NotShared) as error:
             raise CommandFailed(str(error)) from error
         except RecordsLost as error:
             raise CommandFailed(f"{error}. With --allow-data-loss the export goes on with what there is") from error

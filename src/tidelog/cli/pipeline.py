@@ -160,12 +160,14 @@ def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "
     from tidelog.jobs import session
     from tidelog.jobs.pipeline.metrics import served
     from tidelog.jobs.pipeline.state import Busy, StateFolder, folder_of
+    from tidelog.jobs.sharing import NotShared, require_shared
 
     folder = StateFolder(folder_of(pipeline))
     try:
         with folder.held():
             spark = session.start(pipeline.name, master, pipeline.spark)
             try:
+                require_shared(spark, pipeline.written_paths)
                 from tidelog.jobs.pipeline.running import PipelineFailed, Run
 
                 running = Run(spark, pipeline, folder, report)
@@ -178,7 +180,7 @@ def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "
                     raise CommandFailed(str(error)) from error
             finally:
                 spark.stop()
-    except (Busy, session.NoSpark) as error:
+    except (Busy, session.NoSpark, NotShared) as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:
         raise CommandFailed(f"{pipeline.name}: {error.strerror or error}") from error

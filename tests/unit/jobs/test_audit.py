@@ -21,7 +21,7 @@ from tidelog.jobs.audit.compare import (
     with_unread,
 )
 from tidelog.jobs.audit.rows import AuditRow, Kind
-from tidelog.jobs.audit.segments import Segment, audit_segment
+from tidelog.jobs.audit.segments import OtherDisk, Segment, audit_segment, require_own_disk
 from tidelog.jobs.audit.walk import Replica
 from tidelog.wire.records.batch import read_header, seal, stamp, write_header
 from tidelog.wire.records.plain import Record, encode_batch
@@ -111,6 +111,22 @@ def test_what_is_wrong_with_a_batch(tmp_path: Path, second: Callable[[], bytearr
     assert any(kind == Kind.PROBLEM and says in what for kind, _, what in told), told
     # Above what is committed anything may stand: it is told, and is no fault.
     assert {kind for kind, _, _ in problems(audited(path, high_watermark=0))} <= {Kind.TAIL}
+
+
+def test_a_segment_is_read_where_the_node_has_its_disk_only(tmp_path: Path) -> None:
+    """Under the same path another host has another node's disk, or nothing, which is not the same as deleted."""
+    path = write(tmp_path / "data" / "orders-0", GOOD)
+    replica = Replica(topic="orders", partition=0, node=1, high_watermark=100)
+    segment = Segment(replica=replica, path=str(path), base_offset=0, next_base=None)
+    with pytest.raises(OtherDisk, match="that of node 1 to the driver, and no log directory to the executor on"):
+        require_own_disk(segment)
+    meta = tmp_path / "data" / "meta.properties"
+    told = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id="
+    meta.write_text(f"{told}2\n")
+    with pytest.raises(OtherDisk, match="and that of node 2 to the executor on"):
+        require_own_disk(segment)
+    meta.write_text(f"{told}1\n")
+    require_own_disk(segment)
 
 
 def test_segments_join_and_compacted_ones_may_have_holes(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """One segment file, read in pieces: its batches, and the indexes beside it."""
 
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import BinaryIO, Final
 from tidelog.jobs.audit.indexes import SegmentMap, wrong_offset_index, wrong_time_index
 from tidelog.jobs.audit.rows import AuditRow
 from tidelog.jobs.audit.walk import Replica, Walker
+from tidelog.storage import checkpoints
+from tidelog.storage.posix import PosixDisk
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.batch import BATCH_OVERHEAD, read_header
 
@@ -23,6 +26,24 @@ class Segment:
     base_offset: int
     # Of the segment behind it; None of the last one, which grows.
     next_base: int | None
+
+
+class OtherDisk(RuntimeError):
+    """An executor that has another log directory under the path, or none, in one line."""
+
+
+def require_own_disk(segment: Segment) -> None:
+    """OtherDisk where the segment would be missing, or another node's, because the plan was made on another machine:
+    what is missing would be taken for deleted.
+    """
+    directory = Path(segment.path).parent.parent
+    meta = checkpoints.read_meta_properties(PosixDisk(), str(directory / checkpoints.META_PROPERTIES))
+    if meta is None or meta.node_id != segment.replica.node:
+        found = "no log directory" if meta is None else f"that of node {meta.node_id}"
+        raise OtherDisk(
+            f"{directory} is that of node {segment.replica.node} to the driver, and {found} to the executor on "
+            f"{socket.gethostname()}: with --data all of them have to see the same; --bootstrap asks the brokers"
+        )
 
 
 def audit_segment(segment: Segment, *, reads_records: bool = True, piece: int = PIECE) -> Iterator[AuditRow]:

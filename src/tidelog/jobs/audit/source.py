@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from tidelog.client.security import Security
 from tidelog.jobs.audit import layout, live
 from tidelog.jobs.audit.rows import SCHEMA, TYPES, AuditRow
-from tidelog.jobs.audit.segments import Segment, audit_segment
+from tidelog.jobs.audit.segments import Segment, audit_segment, require_own_disk
 from tidelog.spark.options import Given
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class _Reader(DataSourceReader):
         if not isinstance(partition, _Task):
             return iter(())
         if isinstance(partition.work, Segment):
+            require_own_disk(partition.work)
             return arrow_batches(audit_segment(partition.work, reads_records=self._reads_records))
         rows = live.audit_replica(partition.work, reads_records=self._reads_records, security=self._security)
         return arrow_batches(rows)

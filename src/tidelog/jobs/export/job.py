@@ -12,6 +12,7 @@ from tidelog.jobs.drivers import jvm_of
 from tidelog.jobs.export.folder import ExportFolder, Identity, Mode
 from tidelog.jobs.failures import lost_records
 from tidelog.jobs.session import kafka_options
+from tidelog.jobs.sharing import require_shared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,11 +48,13 @@ def export(
 ) -> Exported:
     """Everything that is new in the topic since the last run, each record once, however runs end.
 
-    RecordsLost if the topic's history is another one than that of the last run, unless the caller takes that.
+    NotShared if executors have another directory under that path, RecordsLost if the topic's history is another one
+    than that of the last run, unless the caller takes that.
     `security` are a Kafka client's `security.protocol`, `ssl.*` and `sasl.*`.
     """
     folder = ExportFolder(directory)
     with folder.held(Identity(topic=topic, mode=mode.value, text=text), jvm_of(spark)):
+        require_shared(spark, [str(folder.path)])
         swept = folder.sweep() if mode is Mode.DAYS else 0
         before = folder.committed()
         options = kafka_options(bootstrap, security) | {"failOnDataLoss": str(fail_on_data_loss).lower()}

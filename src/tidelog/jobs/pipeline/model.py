@@ -121,3 +121,9 @@ class Pipeline:
     @property
     def folder(self) -> Path:
         return self.file.parent
+
+    @property
+    def written_paths(self) -> list[str]:
+        """Where driver and executors write files."""
+        letters = None if self.dead_letters is None else self.dead_letters.path
+        return [path for path in (self.checkpoint, *(sink.path for sink in self.sinks), letters) if path is not None]

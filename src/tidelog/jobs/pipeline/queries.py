@@ -14,8 +14,9 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from tidelog.jobs import hadoop
 from tidelog.jobs.batch_logs import newest_batch
-from tidelog.jobs.pipeline import decoding, hadoop, snapshots, starting
+from tidelog.jobs.pipeline import decoding, snapshots, starting
 from tidelog.jobs.pipeline.model import DeadLetters, Pipeline, Sink, Source, Step
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ the newest whole one. A batch that runs again writes another directory: what is 
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.jobs.pipeline import hadoop
+from tidelog.jobs import hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,6 @@ still finish a batch, so that the next run waits for that too.
 import contextlib
 import fcntl
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from tidelog.jobs.drivers import Jvm, StillThere
 from tidelog.jobs.pipeline.model import Pipeline
+from tidelog.jobs.pipeline.surroundings import is_address
 from tidelog.storage.posix import PosixDisk
 
 STARTING: Final = "starting"
@@ -27,7 +27,6 @@ DIED: Final = "died"
 _STATE: Final = "pipeline.json"
 _LOCK: Final = "pipeline.lock"
 _PAUSE: Final = "pipeline.pause"
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +76,7 @@ def folder_of(pipeline: Pipeline) -> Path:
     """The checkpoint's directory, or one beside the file when the checkpoint is somewhere else than on a disk here."""
     if pipeline.checkpoint.startswith("file:/"):
         return Path("/" + pipeline.checkpoint.removeprefix("file:").lstrip("/"))
-    if _URI.match(pipeline.checkpoint):
+    if is_address(pipeline.checkpoint):
         return pipeline.folder / f".{pipeline.name}.pipeline"
     return Path(pipeline.checkpoint)
 
