@@ -61,4 +61,4 @@ def test_every_command_runs_on_a_master(tmp_path: Path) -> None:
         (tmp_path / "orders.toml").write_text(PIPELINE)
         done = workers.run("pipeline", "run", str(tmp_path / "orders.toml"), "--once", *at, timeout_s=PATIENCE_S)
         assert done.returncode == 0, done.stderr[-3000:]
-        assert f"{RECORDS} rows read" in done.stdout
+        assert f"table: batch 0, {RECORDS} rows" in done.stdout
