@@ -22,17 +22,20 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many in a row."""
+    """The first of so many in a row; what stood in the way the last time is told if there are none."""
+    last: Exception | None = None
     for _ in range(ATTEMPTS):
         first = free_port()
         try:
             with ExitStack() as bound:
                 for port in range(first, first + count):
                     bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            continue
-        return first
-    raise RuntimeError(f"no {count} free ports in a row after {ATTEMPTS} attempts")
+        except (OSError, OverflowError) as error:
+            # One behind the first is taken, or is past the last port that there is.
+            last = error
+        else:
+            return first
+    raise RuntimeError(f"no {count} free ports in a row after {ATTEMPTS} attempts") from last
 
 
 @contextmanager

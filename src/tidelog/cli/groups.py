@@ -39,15 +39,8 @@ def list_command(
     def text(found: list[dict[str, Any]]) -> str:
         return table(["GROUP", "STATE", "TYPE"], [list(row.values()) for row in found])
 
-    show(
-        bootstrap,
-        look,
-        View(to_json=list, to_text=text),
-        command_config,
-        as_json=as_json,
-        watch=watch,
-        interval_s=interval,
-    )
+    view = View(to_json=list, to_text=text)
+    show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog groups describe billing", "tidelog groups describe billing --watch"))
@@ -71,15 +64,8 @@ def describe(
             note(f"{found['state']}, {len(found['members'])} members")
         return table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
 
-    show(
-        bootstrap,
-        look,
-        View(to_json=dict, to_text=text),
-        command_config,
-        as_json=as_json,
-        watch=watch,
-        interval_s=interval,
-    )
+    view = View(to_json=dict, to_text=text)
+    show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(

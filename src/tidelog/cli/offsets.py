@@ -50,15 +50,8 @@ def offsets(
         columns = _ENDS if timestamp is None else _MOMENTS
         return table(list(columns), [[row[name] for name in columns.values()] for row in rows])
 
-    show(
-        bootstrap,
-        look,
-        View(to_json=list, to_text=text),
-        command_config,
-        as_json=as_json,
-        watch=watch,
-        interval_s=interval,
-    )
+    view = View(to_json=list, to_text=text)
+    show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 
 def parse_time(text: str) -> int:

@@ -63,15 +63,8 @@ def describe(
             lines.append(f"{word + ':':<24}{json.dumps(value) if isinstance(value, list) else value}")
         return "\n".join(lines)
 
-    show(
-        bootstrap,
-        look,
-        View(to_json=as_data, to_text=text),
-        command_config,
-        as_json=as_json,
-        watch=watch,
-        interval_s=interval,
-    )
+    view = View(to_json=as_data, to_text=text)
+    show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 
 @app.command(epilog=example("tidelog quorum add --id 4 --endpoint CONTROLLER://127.0.0.1:9096"))

@@ -247,10 +247,13 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    words = item.stash.get(_LAST_WORDS, []).copy()
+    if report.when == "teardown" and _LAST_WORDS in item.stash:
+        # Pytest keeps its items to the end, and there may be thousands of them.
+        del item.stash[_LAST_WORDS]
     if not report.failed:
         return report
     # Also where a fixture of the test failed: after the cluster had been started for it, or when all was over.
-    words = item.stash.get(_LAST_WORDS, []).copy()
     for cluster, own in item.stash.get(_CLUSTERS, {}).items():
         words += _words(cluster)
         if own:
