@@ -11,12 +11,16 @@ from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
 from tidelog.controller.partitions import is_online
 from tidelog.core.config.node import NodeConfig
-from tidelog.core.ids import NO_LEADER
+from tidelog.core.ids import NO_LEADER, TopicPartition
 from tidelog.metadata.image import ClusterImage, PartitionRegistration, TopicImage
 
 
 class InvariantBroken(AssertionError):
-    """The metadata contradicts itself."""
+    """The metadata contradicts itself, in what it says of one partition."""
+
+    def __init__(self, partition: TopicPartition, what: str) -> None:
+        super().__init__(f"{partition}: {what}")
+        self.partition = partition
 
 
 def check_invariants(image: ClusterImage, config: NodeConfig, *, judged: ClusterImage | None = None) -> None:
@@ -35,7 +39,7 @@ def check_invariants(image: ClusterImage, config: NodeConfig, *, judged: Cluster
         rules = rules_of(topic)
         for index, partition in topic.partitions.items():
             for broken in _partition_breaks(image, partition, rules):
-                raise InvariantBroken(f"{topic.name}-{index}: {broken}: {partition}, {rules}")
+                raise InvariantBroken(TopicPartition(topic.name, index), f"{broken}: {partition}, {rules}")
 
 
 def _judges_alike(one: ClusterImage, other: ClusterImage) -> bool:
@@ -87,7 +91,7 @@ def check_epochs(before: ClusterImage, after: ClusterImage) -> None:
             if was is None or was is partition:
                 continue
             for broken in _epoch_breaks(was, partition):
-                raise InvariantBroken(f"{topic.name}-{index}: {broken}: {was} to {partition}")
+                raise InvariantBroken(TopicPartition(topic.name, index), f"{broken}: {was} to {partition}")
 
 
 def _epoch_breaks(before: PartitionRegistration, after: PartitionRegistration) -> Iterator[str]:

@@ -31,7 +31,7 @@ from tidelog.sim.workloads.churn import Churn
 from tidelog.sim.workloads.groups import Group
 from tidelog.sim.workloads.office import Office
 from tidelog.sim.workloads.readers import Readers
-from tidelog.sim.workloads.writers import Broken, Writers
+from tidelog.sim.workloads.writers import Writers
 from tidelog.storage.ports import DiskError
 from tidelog.wire.errors import ApiError
 
@@ -190,6 +190,11 @@ class _Run:
         trace.listeners.append(self._watch.on_event)
         cluster.on_metadata = self._on_metadata
         cluster.on_event = trace.node_event
+        # What goes wrong beside the nodes: an onlooker that has stopped looking finds nothing.
+        self._unhandled: list[str] = []
+        cluster.loop.set_exception_handler(
+            lambda loop, context: self._unhandled.append(f"{context.get('message')}: {context.get('exception')!r}")
+        )
 
     def go(self) -> Outcome:
         cluster, trace, writers, settings = self._cluster, self._trace, self._writers, self._settings
@@ -206,21 +211,21 @@ class _Run:
         try:
             cluster.run(self._unless_broken())
         except InvariantBroken as broken:
-            where = None if self._watch.where is None else self._watch.where.describe()
-            failure = Failure.of(broken, where or [], trace)
-        except Broken as broken:
-            failure = Failure(invariant="ConsistentRead", what=str(broken), events=trace.last())
+            failure = Failure.of(broken, self._watch.describe(broken), trace)
         except (Unsettled, TimeoutError, Deadlock) as error:
             failure = self._not_alive(str(error))
         except (ApiError, ClientError) as error:
             # Whoever reads everything back is answered, once faults are over.
             failure = self._not_alive(f"a client was refused for good: {type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on to other seeds and names this one
-            told = traceback.format_exception(error)
-            failure = Failure(invariant="Unhandled", what=f"{type(error).__name__}: {error}", events=told)
-        unhandled = cluster.unhandled() + self._surprises()
+            told = [line.rstrip() for line in traceback.format_exception(error)]
+            what = f"{type(error).__name__}: {error}"
+            failure = Failure(invariant="Unhandled", what=what, events=[*trace.last(), *told])
+        unhandled = cluster.unhandled() + self._surprises() + self._unhandled
         if failure is None and unhandled:
-            failure = Failure(invariant="Unhandled", what=unhandled[0], events=trace.last())
+            failure = Failure(
+                invariant="Unhandled", what=unhandled[0], replicas=self._watch.everything(), events=trace.last()
+            )
         if failure is not None:
             trace.record(RUN, "broken", invariant=failure.invariant, what=failure.what)
         return Outcome(
@@ -245,7 +250,7 @@ class _Run:
             invariant=Liveness.__name__,
             statement=Liveness.statement(),
             what=what,
-            replicas=[line for look in self._watch.looks() for line in look.describe()],
+            replicas=self._watch.everything(),
             events=self._trace.last(),
         )
 

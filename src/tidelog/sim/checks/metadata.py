@@ -7,6 +7,7 @@ from tidelog.controller import invariants
 from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ClusterImage, LeaderRecoveryState, PartitionRegistration, TopicImage
 from tidelog.sim.checks.invariant import Invariant
 
@@ -18,8 +19,12 @@ class _Changed:
     before: PartitionRegistration
     after: PartitionRegistration
 
+    @property
+    def partition(self) -> TopicPartition:
+        return TopicPartition(self.topic.name, self.index)
+
     def __str__(self) -> str:
-        return f"{self.topic.name}-{self.index}: {self.before} became {self.after}"
+        return f"{self.partition}: {self.before} became {self.after}"
 
 
 def changed(before: ClusterImage, after: ClusterImage) -> Iterator[_Changed]:
@@ -82,7 +87,7 @@ class Metadata(Invariant):
         try:
             invariants.check_invariants(after, self._rules.config(after), judged=before)
         except invariants.InvariantBroken as error:
-            raise self.broken(str(error)) from error
+            raise self.broken(str(error), error.partition) from error
 
 
 class MetadataEpochs(Invariant):
@@ -94,7 +99,7 @@ class MetadataEpochs(Invariant):
         try:
             invariants.check_epochs(before, after)
         except invariants.InvariantBroken as error:
-            raise self.broken(str(error)) from error
+            raise self.broken(str(error), error.partition) from error
 
 
 class UncleanExclusion(Invariant):
@@ -120,10 +125,11 @@ class UncleanExclusion(Invariant):
                 # Not every batch was seen: it may have caught up in between.
                 continue
             for broker_id in set(change.after.elr) - {*change.before.isr, *change.before.elr}:
-                raise self.broken(f"broker {broker_id} came into the ELR from nowhere: {change}")
+                raise self.broken(f"broker {broker_id} came into the ELR from nowhere: {change}", change.partition)
             now = change.after
             if is_unclean(change.before, now) and now.leader_recovery_state is not LeaderRecoveryState.RECOVERING:
-                raise self.broken(f"broker {now.leader} leads as if it were known to have everything: {change}")
+                what = f"broker {now.leader} leads as if it were known to have everything: {change}"
+                raise self.broken(what, change.partition)
         if anew:
             for topic in after.topics_by_id.values():
                 for index, partition in topic.partitions.items():
@@ -135,7 +141,8 @@ class UncleanExclusion(Invariant):
                         if broker_id in (*partition.isr, *partition.elr):
                             raise self.broken(
                                 f"broker {broker_id} registered after an unclean end, and {topic.name}-{index} has it "
-                                f"still: {partition}"
+                                f"still: {partition}",
+                                TopicPartition(topic.name, index),
                             )
 
 
@@ -156,7 +163,7 @@ class Reassignment(Invariant):
                 continue
             joined = set(now.isr) - set(was.isr)
             if joined - {*was.replicas}:
-                raise self.broken(f"the assignment put {sorted(joined)} into the ISR: {change}")
+                raise self.broken(f"the assignment put {sorted(joined)} into the ISR: {change}", change.partition)
             needed = self._rules(after, change.topic).effective_min_isr(now.replicas)
             if len(was.isr) >= needed > len(now.isr):
-                raise self.broken(f"the ISR fell below {needed}: {change}")
+                raise self.broken(f"the ISR fell below {needed}: {change}", change.partition)

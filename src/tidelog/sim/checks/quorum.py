@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.metadata.compare import compare
 from tidelog.metadata.image import ClusterImage
+from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.quorum.raft import Raft
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.mirror import Batch, LogMirror
@@ -23,6 +24,16 @@ class Member(NamedTuple):
     process: int
     raft: Raft
     disk: Callable[[], SimDisk]
+
+    def describe(self) -> str:
+        raft = self.raft
+        log = raft.log.log
+        stored = " ".join(self.disk().peek(f"{raft.log.path}/{QUORUM_STATE}", 0, 1 << 20).decode().split())
+        return (
+            f"node {self.node_id} (start {self.process}): {type(raft.role).__name__} in epoch {raft.epoch}, "
+            f"log {log.log_start_offset} to {log.log_end_offset}, HW {raft.high_watermark}, "
+            f"voters {list(raft.voters.ids)}; stored: {stored}"
+        )
 
 
 def _state_of(member: Member) -> tuple[object, ...]:

@@ -66,8 +66,8 @@ class Watch:
         self._rules = Rules(config)
         self.image: ClusterImage = EMPTY_IMAGE
         self.failure: asyncio.Future[InvariantBroken] = cluster.loop.create_future()
-        self.where: PartitionLook | None = None
-        """What was looked at when it failed."""
+        self._where: list[str] = []
+        """What was looked at when it failed, in words."""
         self.truncations = 0
         self._quorum = Quorum()
         self._cut_off = CutOffLeader(1.5 * config.controller_quorum_fetch_timeout_ms / 1000)
@@ -249,9 +249,10 @@ class Watch:
             self._fail(HighWatermark().broken(what), self._look_of(partition))
         history.latest = max(history.latest, (leader_epoch, offset))
 
-    def on_commit_lost(self, partition: TopicPartition, committed: int, found: int) -> None:
-        what = f"the group had committed {committed} of {partition}, and has {found} now"
-        self._fail(GroupCommits().broken(what), None)
+    def on_commit_lost(self, stored: TopicPartition, partition: TopicPartition, committed: int, found: int) -> None:
+        """`stored` is where the group's commits stand."""
+        what = f"the group had committed {committed} of {partition}, and has {found} now: see {stored}"
+        self._fail(GroupCommits().broken(what, stored), None)
 
     def era_of(self, partition: TopicPartition) -> int:
         return self._history(partition).era
@@ -260,6 +261,11 @@ class Watch:
         """Every partition as it is now."""
         found = [self._look_of(partition) for partition in list(self._replicas)]
         return [look for look in found if look is not None]
+
+    def everything(self) -> list[str]:
+        """All that there is to see, in words: for a failure that is not about one partition."""
+        members = [member.describe() for member in self._members.values()]
+        return members + [line for look in self.looks() for line in look.describe()]
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -468,8 +474,15 @@ class Watch:
 
     def _fail(self, broken: InvariantBroken, look: PartitionLook | None) -> None:
         if not self.failure.done():
-            self.where = look
+            self._where = self.describe(broken) if look is None else look.describe()
             self.failure.set_result(broken)
+
+    def describe(self, broken: InvariantBroken) -> list[str]:
+        """The state around a failure: as it was when it failed, or as it is if nobody had seen it until now."""
+        if self.failure.done():
+            return self._where
+        look = None if broken.partition is None else self._look_of(broken.partition)
+        return [member.describe() for member in self._members.values()] if look is None else look.describe()
 
 
 def _disk_of(node: SimNode) -> Callable[[], SimDisk]:

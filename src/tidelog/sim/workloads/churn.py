@@ -4,10 +4,9 @@ import asyncio
 from typing import Final
 
 from tidelog.client.errors import ClientError
-from tidelog.client.tasks import ended
 from tidelog.client.topics import create_partitions, create_topic, delete_topic
 from tidelog.sim.trace import CLIENT
-from tidelog.sim.workloads.office import Office
+from tidelog.sim.workloads.office import Office, dismiss
 from tidelog.wire.errors import ApiError
 
 MEAN_GAP_S: Final = 4.0
@@ -26,8 +25,7 @@ class Churn:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await ended([self._task])
+            await dismiss([self._task])
 
     async def _go(self) -> None:
         rng = self._office.rng("churn")

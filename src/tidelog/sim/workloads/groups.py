@@ -9,11 +9,11 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.errors import ClientError
 from tidelog.client.group_member import GroupMember
 from tidelog.client.groups import committed_offsets
-from tidelog.client.tasks import ended
+from tidelog.coordinator.partitioning import partition_for
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
 from tidelog.sim.trace import CLIENT
-from tidelog.sim.workloads.office import TOPIC, Office
+from tidelog.sim.workloads.office import TOPIC, Office, dismiss
 from tidelog.wire.errors import ApiError, ErrorCode
 
 GROUP: Final = "watchers"
@@ -37,9 +37,7 @@ class Group:
         self._tasks = [loop.create_task(self._belong(number), name=f"member {number}") for number in range(MEMBERS)]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await ended(self._tasks)
+        await dismiss(self._tasks)
 
     async def _belong(self, number: int) -> None:
         rng = self._office.rng(f"member {number}")
@@ -91,7 +89,13 @@ class Group:
             return
         for tp, offset in before.items():
             if found.get(tp, 0) < offset:
-                self._office.watch.on_commit_lost(tp, offset, found.get(tp, 0))
+                self._office.watch.on_commit_lost(self._stored(), tp, offset, found.get(tp, 0))
+
+    def _stored(self) -> TopicPartition:
+        """Where the commits of the group stand."""
+        topic = self._office.watch.image.topic(GROUP_OFFSETS_TOPIC)
+        count = 1 if topic is None else len(topic.partitions)
+        return TopicPartition(GROUP_OFFSETS_TOPIC, partition_for(GROUP, count))
 
     def _offsets_era(self) -> int:
         """Changes when an unclean election may have lost commits; those remembered are then forgotten."""

@@ -1,13 +1,15 @@
 """What the workloads of one run share: the cluster as a client sees it, and where they tell what happened."""
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tidelog.client.addresses import Address
 from tidelog.client.client import Client
 from tidelog.client.connection import ConnectionSettings
+from tidelog.client.tasks import ended
 from tidelog.sim.checks.watch import Watch
 from tidelog.sim.clock import START_MS
 from tidelog.sim.cluster import SimCluster
@@ -44,3 +46,13 @@ class Office:
 
     def now_ms(self) -> int:
         return START_MS + int(self.cluster.loop.time() * 1000)
+
+
+async def dismiss(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Ends them. Who had ended before by an error did not work all the time, and its error is raised."""
+    over = [task for task in tasks if task.done()]
+    for task in tasks:
+        task.cancel()
+    await ended(tasks)
+    for task in over:
+        task.result()

@@ -7,10 +7,9 @@ from tidelog.client.client import Client
 from tidelog.client.consumer import Consumer
 from tidelog.client.errors import ClientError
 from tidelog.client.offsets import LATEST, list_offsets
-from tidelog.client.tasks import ended
 from tidelog.core.ids import TopicPartition
 from tidelog.sim.trace import CLIENT
-from tidelog.sim.workloads.office import TOPIC, Office
+from tidelog.sim.workloads.office import TOPIC, Office, dismiss
 from tidelog.wire.errors import ApiError
 
 BACKOFF_S: Final = 0.1
@@ -33,9 +32,7 @@ class Readers:
         self._tasks = [loop.create_task(self._read(), name="reader"), loop.create_task(self._ask(), name="asker")]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await ended(self._tasks)
+        await dismiss(self._tasks)
 
     async def _read(self) -> None:
         office = self._office
@@ -60,8 +57,7 @@ class Readers:
             except (ApiError, ClientError) as error:
                 # Also out of range: an old leader may not have what a new one has shown.
                 office.trace.record(CLIENT, "unread", topic=TOPIC, partition=partition.partition, error=str(error)[:80])
-                await client.refresh([TOPIC])
-                await asyncio.sleep(BACKOFF_S)
+                await self._look_for_leaders(client, partition)
                 continue
             self.read += len(found)
             if found:
@@ -78,6 +74,15 @@ class Readers:
                 position = consumed.record.offset + 1
             if found and not office.hurried():
                 await asyncio.sleep(rng.expovariate(1 / LEISURE_S))
+
+    async def _look_for_leaders(self, client: Client, partition: TopicPartition) -> None:
+        try:
+            await client.refresh([TOPIC])
+        except (ApiError, ClientError) as error:
+            self._office.trace.record(
+                CLIENT, "unread", topic=TOPIC, partition=partition.partition, error=str(error)[:80]
+            )
+        await asyncio.sleep(BACKOFF_S)
 
     async def _ask(self) -> None:
         office, watch = self._office, self._office.watch

@@ -14,6 +14,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.producer import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Producer
 from tidelog.client.topics import create_topic
 from tidelog.core.ids import TopicPartition
+from tidelog.sim.checks.clients import ReadBack
 from tidelog.sim.trace import CLIENT, RUN
 from tidelog.sim.workloads.office import RETRY_S, TOPIC, Office
 from tidelog.wire.errors import ApiError
@@ -26,10 +27,6 @@ SEGMENT_BYTES: Final = 16_384
 TOGETHER_S: Final = 0.4
 LATE_S: Final = 0.15
 """The same if fewer batches are acknowledged than should be."""
-
-
-class Broken(AssertionError):
-    """A promise that was not kept; the text says which."""
 
 
 @dataclass(slots=True)
@@ -128,16 +125,18 @@ class Writers:
         await asyncio.gather(*self._tasks)
 
     async def check(self) -> None:
-        """Reads everything back. `Broken` says what is missing, doubled or made up."""
-        wrong: list[str] = []
+        """Reads everything back. `InvariantBroken` says what is missing, doubled or made up."""
+        wrong: dict[int, list[str]] = {}
         async with self._office.client("checker", retry_s=CREATE_TIMEOUT_S) as client:
             for partition in range(self._office.partitions):
-                wrong += self.ledger.compare(partition, await self._read(client, partition))
+                wrong[partition] = self.ledger.compare(partition, await self._read(client, partition))
+        count = sum(map(len, wrong.values()))
         self._office.trace.record(
-            RUN, "checked", acknowledged=self.ledger.batches, forgotten=self.ledger.forgotten, wrong=len(wrong)
+            RUN, "checked", acknowledged=self.ledger.batches, forgotten=self.ledger.forgotten, wrong=count
         )
-        if wrong:
-            raise Broken("\n".join(wrong[:20]))
+        for partition, told in wrong.items():
+            if told:
+                raise ReadBack().broken("\n".join(told[:20]), TopicPartition(TOPIC, partition))
 
     async def _write(self, number: int, style: Style) -> None:
         office = self._office
