@@ -21,13 +21,14 @@ T = TypeVar("T")
 _TOLD_EVERY: Final = 100
 _DEFAULT_MINUTES: Final = 0.5
 _DEFAULT_FAULTS: Final = "all"
+_DEFAULT_INTENSITY: Final = 1.0
 
 
 def register(app: typer.Typer) -> None:
     app.command(
         epilog=example(
             "tidelog sim --seeds 0..99",
-            "tidelog sim --seeds 0..999 --faults network,control --minutes 2",
+            "tidelog sim --seeds 0..999 --faults network,control --minutes 2 --intensity 3",
             "tidelog sim --replay 17 --trace 17.jsonl",
             "tidelog sim --replay 4 --durability rf=3,min=1,acks=1",
         )
@@ -43,6 +44,12 @@ def sim(
         str,
         typer.Option("--faults", metavar="PROFILE[,…]", help="Of all, process, disk, network, time, control."),
     ] = _DEFAULT_FAULTS,
+    intensity: Annotated[
+        float,
+        typer.Option(
+            "--intensity", metavar="FACTOR", min=0.01, max=100.0, help="How many times as many faults in the same time."
+        ),
+    ] = _DEFAULT_INTENSITY,
     replay: Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Run this seed alone.")] = None,
     only: Annotated[
         str | None,
@@ -87,7 +94,7 @@ def sim(
             raise bad_usage("--durability goes with --replay, and without --only")
         _replay_durability(replay, durability, trace, as_json)
         return
-    settings = Settings(profiles=profiles, seconds=minutes * 60)
+    settings = Settings(profiles=profiles, seconds=minutes * 60, intensity=intensity)
     if replay is not None:
         _replay(replay, settings, only, trace, as_json)
     else:
@@ -125,7 +132,7 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
         progress("")
     missing = [] if failed is not None else totals.never_happened(settings)
     if as_json:
-        print_json(_as_json(totals, failed) | {"never_happened": missing})
+        print_json(_as_json(totals, failed, settings) | {"never_happened": missing})
     else:
         _print_totals(totals)
     if failed is not None:
@@ -161,7 +168,7 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
     totals = Totals()
     totals.add(outcome)
     if as_json:
-        print_json(_as_json(totals, outcome))
+        print_json(_as_json(totals, outcome, settings, only))
     else:
         _print_totals(totals)
         print(f"trace {outcome.digest} of {outcome.steps} steps")
@@ -169,6 +176,7 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
         if not as_json:
             for line in outcome.failure.lines():
                 print(line)
+            print(f"replay: {_command(seed, settings, only)}")
         raise CommandFailed(f"seed {seed}: {outcome.failure.invariant} is broken")
 
 
@@ -220,7 +228,7 @@ def _explain(failed: "Outcome", settings: "Settings", *, shrinking: bool, show: 
         plan, outcome = _quiet(lambda: shrink(failed, settings, on_try=on_try))
     if show:
         progress("")
-    replay = f"tidelog sim --replay {failed.seed}{_options(settings)}"
+    replay = _command(failed.seed, settings)
     if not as_json:
         assert outcome.failure is not None
         for line in outcome.failure.lines():
@@ -230,14 +238,23 @@ def _explain(failed: "Outcome", settings: "Settings", *, shrinking: bool, show: 
             print(f"  {fault.number} at {fault.at_s:.3f} s: {fault.kind}")
         print(f"replay: {replay}")
         if len(plan) < len(failed.plan):
-            print(f"replay: {replay} --only {','.join(str(fault.number) for fault in plan)}")
+            print(f"replay: {_command(failed.seed, settings, ','.join(str(fault.number) for fault in plan))}")
     raise CommandFailed(f"{failed.failure.invariant} is broken: {replay}")
 
 
-def _options(settings: "Settings") -> str:
-    minutes = "" if settings.seconds == _DEFAULT_MINUTES * 60 else f" --minutes {settings.seconds / 60:g}"
+def _command(seed: int, settings: "Settings", only: str | None = None) -> str:
+    """What shows it again, with every option that is not as it is by default: a seed is the same only with them."""
     faults = ",".join(settings.profiles)
-    return minutes + ("" if faults == _DEFAULT_FAULTS else f" --faults {faults}")
+    told = f"tidelog sim --replay {seed}"
+    told += "" if settings.seconds == _DEFAULT_MINUTES * 60 else f" --minutes {_exactly(settings.seconds / 60)}"
+    told += "" if faults == _DEFAULT_FAULTS else f" --faults {faults}"
+    told += "" if settings.intensity == _DEFAULT_INTENSITY else f" --intensity {_exactly(settings.intensity)}"
+    return told if only is None else f"{told} --only {only}"
+
+
+def _exactly(number: float) -> str:
+    """All digits: rounded it would be another run."""
+    return repr(number).removesuffix(".0")
 
 
 def _quiet(work: Callable[[], T]) -> T:
@@ -267,7 +284,9 @@ def _print_totals(totals: "Totals") -> None:
     print_table(["WHAT", "TIMES"], rows)
 
 
-def _as_json(totals: "Totals", outcome: "Outcome | None") -> dict[str, object]:
+def _as_json(
+    totals: "Totals", outcome: "Outcome | None", settings: "Settings", only: str | None = None
+) -> dict[str, object]:
     failure = None if outcome is None else outcome.failure
     return {
         "seeds": totals.seeds,
@@ -288,5 +307,6 @@ def _as_json(totals: "Totals", outcome: "Outcome | None") -> dict[str, object]:
             "what": failure.what,
             "replicas": failure.replicas,
             "events": failure.events,
+            "replay": _command(outcome.seed, settings, only),
         },
     }

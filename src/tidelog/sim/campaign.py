@@ -81,6 +81,8 @@ class Settings:
     least_faults: int = 10
     least_batches: int = 300
     mean_gap_s: float = 1.0
+    intensity: float = 1.0
+    """How many times as many faults strike in the same time."""
     quiet_timeout_s: float = 120.0
     works: bool = True
     """Whether clients use the cluster."""
@@ -153,7 +155,7 @@ def _calm_of(seed: int) -> float:
 
 def plan_of(seed: int, settings: Settings) -> list[PlannedFault]:
     """The faults of a seed."""
-    gap_s = settings.mean_gap_s * _calm_of(seed)
+    gap_s = settings.mean_gap_s * _calm_of(seed) / settings.intensity
     return draw_plan(seed, KINDS, profiles=settings.profiles, seconds=settings.seconds, mean_gap_s=gap_s)
 
 
@@ -206,6 +208,7 @@ class _Run:
             roles=cluster.roles,
             profiles=list(settings.profiles),
             seconds=settings.seconds,
+            intensity=settings.intensity,
         )
         failure: Failure | None = None
         try:
