@@ -1,6 +1,7 @@
 """Many seeds, added up; and a failing one made smaller."""
 
 import pytest
+from tests.unit.sim.outcomes import outcome_of
 
 from tidelog.sim import runner
 from tidelog.sim.campaign import Outcome, Settings
@@ -12,29 +13,10 @@ SETTINGS = Settings(profiles=("time",))
 PLAN = [PlannedFault(number=number, at_s=float(number), kind="clock_jump") for number in range(12)]
 
 
-def _outcome(seed: int, plan: list[PlannedFault], failure: Failure | None = None, **counts: int) -> Outcome:
-    return Outcome(
-        seed=seed,
-        digest="",
-        seconds=30.0,
-        steps=1,
-        counts=dict(counts),
-        faults=len(plan),
-        acknowledged=5,
-        forgotten=0,
-        read=7,
-        commits=1,
-        truncations=2,
-        unhandled=[],
-        plan=plan,
-        failure=failure,
-    )
-
-
 def test_totals_count_faults_by_kind_and_what_they_led_to() -> None:
     totals = runner.Totals()
-    totals.add(_outcome(1, PLAN, clock_jump=3, leader=4, unclean=1, isr=6))
-    totals.add(_outcome(2, PLAN, clock_jump=1, clock_skew=2, leader=1))
+    totals.add(outcome_of(1, PLAN, clock_jump=3, leader=4, unclean=1, isr=6))
+    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, leader=1))
     assert totals.faults == {"clock_jump": 4, "clock_skew": 2}
     assert (totals.elections, totals.unclean, totals.isr_changes, totals.truncations) == (6, 1, 6, 4)
     assert (totals.acknowledged, totals.read, totals.seeds) == (10, 14, 2)
@@ -43,9 +25,9 @@ def test_totals_count_faults_by_kind_and_what_they_led_to() -> None:
 def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
     totals = runner.Totals()
     for seed in range(99):
-        totals.add(_outcome(seed, PLAN, clock_jump=1, clock_skew=1))
+        totals.add(outcome_of(seed, PLAN, clock_jump=1, clock_skew=1))
     assert totals.never_happened(SETTINGS) == []
-    totals.add(_outcome(99, PLAN))
+    totals.add(outcome_of(99, PLAN))
     assert totals.never_happened(SETTINGS) == ["clock_drift"]
     led_to = {"elections", "unclean elections", "ISR changes"}
     assert set(totals.never_happened(Settings())) == {*KINDS, *led_to} - {"clock_jump", "clock_skew"}
@@ -54,10 +36,10 @@ def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
 def test_totals_of_several_runs_are_added_up() -> None:
     whole, first, second = runner.Totals(), runner.Totals(), runner.Totals()
     for seed in (1, 2):
-        first.add(_outcome(seed, PLAN, clock_jump=3, leader=4))
-        whole.add(_outcome(seed, PLAN, clock_jump=3, leader=4))
-    second.add(_outcome(3, PLAN, clock_skew=2, isr=6))
-    whole.add(_outcome(3, PLAN, clock_skew=2, isr=6))
+        first.add(outcome_of(seed, PLAN, clock_jump=3, leader=4))
+        whole.add(outcome_of(seed, PLAN, clock_jump=3, leader=4))
+    second.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
+    whole.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
     first.merge(second)
     assert first == whole
 
@@ -67,10 +49,10 @@ def test_a_failing_plan_is_reduced_to_the_faults_that_matter(monkeypatch: pytest
 
     def run_seed(seed: int, settings: Settings, *, plan: list[PlannedFault]) -> Outcome:
         breaks = needed <= {fault.number for fault in plan}
-        return _outcome(seed, plan, Failure(invariant="LogMatching", what="") if breaks else None)
+        return outcome_of(seed, plan, Failure(invariant="LogMatching", what="") if breaks else None)
 
     monkeypatch.setattr(runner, "run_seed", run_seed)
-    failed = _outcome(7, PLAN, Failure(invariant="LogMatching", what=""))
+    failed = outcome_of(7, PLAN, Failure(invariant="LogMatching", what=""))
     plan, outcome = runner.shrink(failed, SETTINGS)
     assert {fault.number for fault in plan} == needed
     assert outcome.failure is not None
@@ -78,10 +60,10 @@ def test_a_failing_plan_is_reduced_to_the_faults_that_matter(monkeypatch: pytest
 
 def test_another_invariant_is_another_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def run_seed(seed: int, settings: Settings, *, plan: list[PlannedFault]) -> Outcome:
-        return _outcome(seed, plan, Failure(invariant="Liveness", what=""))
+        return outcome_of(seed, plan, Failure(invariant="Liveness", what=""))
 
     monkeypatch.setattr(runner, "run_seed", run_seed)
-    plan, _ = runner.shrink(_outcome(7, PLAN, Failure(invariant="LogMatching", what="")), SETTINGS)
+    plan, _ = runner.shrink(outcome_of(7, PLAN, Failure(invariant="LogMatching", what="")), SETTINGS)
     assert plan == PLAN
 
 
@@ -90,10 +72,10 @@ def test_faults_planned_for_after_the_failure_are_left_out_at_once(monkeypatch: 
 
     def run_seed(seed: int, settings: Settings, *, plan: list[PlannedFault]) -> Outcome:
         tried.append(len(plan))
-        return _outcome(seed, plan)
+        return outcome_of(seed, plan)
 
     monkeypatch.setattr(runner, "run_seed", run_seed)
     late = [*PLAN, PlannedFault(number=99, at_s=31.0, kind="clock_skew")]
-    plan, _ = runner.shrink(_outcome(7, late, Failure(invariant="LogMatching", what="")), SETTINGS, runs=5)
+    plan, _ = runner.shrink(outcome_of(7, late, Failure(invariant="LogMatching", what="")), SETTINGS, runs=5)
     assert plan == PLAN
     assert len(tried) == 5
