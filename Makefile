@@ -43,7 +43,7 @@ soak: $(STAMP) ## the long runs, at full length
 	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --timeout 3600
 
 mutants: $(STAMP) ## old bugs brought back, and how soon an invariant notices each
-	$(BIN)/python tools/mutants.py --clean 400
+	$(BIN)/python tools/mutants.py
 
 bench: $(STAMP) ## medians of interleaved runs, a table and a plot
 	$(BIN)/python -m benchmarks

@@ -1,9 +1,11 @@
 """Bugs of history, brought back one at a time: how many seeds until an invariant notices, and which.
 
-    python tools/mutants.py [--seeds 2000] [--clean 0] [NAME…]
+    python tools/mutants.py [--seeds 2000] [--clean N] [NAME…]
 
-A mutant is a patch in tests/mutants, with `bug:`, `change:` and `expects:` (numbers of invariants) above it. It is
-applied to a copy of the source; what ships has no switch for it.
+A mutant is a patch in tests/mutants. Above it stand `bug:`, `change:`, `expects:` (numbers of the invariants that must
+break, `liveness`) and, where another one breaks before these can, `earlier:` with that one and the reason. Whatever
+else notices it was lucky: the mutant counts as missed. It is applied to a copy of the source; what ships has no switch
+for it. At the end the source as it is has to stay quiet for ten times as many seeds as the slowest mutant took.
 """
 
 import argparse
@@ -16,9 +18,37 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidelog.sim.checks import watch
+from tidelog.sim.checks.invariant import Invariant
+
 ROOT = Path(__file__).resolve().parent.parent
 MUTANTS = ROOT / "tests" / "mutants"
 PROGRAM = "import sys; from tidelog.cli.app import run; sys.exit(run(sys.argv[1:]))"
+CLEAN_TIMES = 10
+LIVENESS = frozenset({"Liveness", watch.CutOffLeader.name()})
+UNHANDLED = "Unhandled"
+"""What the nodes' own checks and the rest of what nobody catches are told as."""
+
+
+def _all_below(kind: type[Invariant]) -> list[type[Invariant]]:
+    return [each for below in kind.__subclasses__() for each in (below, *_all_below(below))]
+
+
+def names_of(told: str) -> frozenset[str]:
+    """The invariants that a header means: by their numbers, or by their names where they have none."""
+    found: set[str] = set()
+    known = _all_below(Invariant)
+    for word in (part.strip() for part in told.split(",")):
+        if word == "liveness":
+            found |= LIVENESS
+        elif word == UNHANDLED:
+            found.add(word)
+        else:
+            meant = {each.name() for each in known if word in (str(each.number), each.name())}
+            if not meant or word == "0":
+                raise ValueError(f"no invariant is {word!r}")
+            found |= meant
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +60,25 @@ class Mutant:
     change: str
     expects: str
     path: Path
+    earlier: str = ""
+    reason: str = ""
 
     @classmethod
     def read(cls, path: Path) -> "Mutant":
         head = path.read_text().split("\n\n", 1)[0]
         fields = dict(line.split(": ", 1) for line in head.splitlines())
-        return cls(path.stem, fields["bug"], fields["change"], fields["expects"], path)
+        earlier, _, reason = fields.pop("earlier", "").partition(": ")
+        mutant = cls(path.stem, path=path, earlier=earlier, reason=reason, **fields)
+        names_of(mutant.expects)
+        if earlier and (not reason or not names_of(earlier)):
+            raise ValueError(f"{path.name}: `earlier:` wants an invariant and, after a colon, the reason")
+        return mutant
+
+    def judge(self, caught_by: str) -> str:
+        """Whether what noticed it is what had to."""
+        if caught_by in names_of(self.expects):
+            return "yes"
+        return "earlier" if self.earlier and caught_by in names_of(self.earlier) else "NO"
 
 
 def run_seeds(source: Path, seeds: range, processes: int) -> tuple[int | None, str]:
@@ -44,16 +87,19 @@ def run_seeds(source: Path, seeds: range, processes: int) -> tuple[int | None, s
     arguments = ["sim", "--seeds", chosen, "--no-shrink", "--json", "--processes", str(processes)]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
-        env=os.environ | {"PYTHONPATH": str(source)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])},
         capture_output=True,
         text=True,
         check=False,
     )
     try:
-        failure = json.loads(done.stdout)["failure"]
+        told = json.loads(done.stdout)
     except ValueError:
         return None, f"no answer: {done.stderr.strip()[-200:]}"
-    return (None, "") if failure is None else (failure["seed"], failure["invariant"])
+    failure, missing = told["failure"], told["never_happened"]
+    if failure is not None:
+        return failure["seed"], failure["invariant"]
+    return None, f"never happened: {', '.join(missing)}" if missing else ""
 
 
 def try_mutant(mutant: Mutant, seeds: int, processes: int) -> tuple[int | None, str]:
@@ -73,28 +119,44 @@ def try_mutant(mutant: Mutant, seeds: int, processes: int) -> tuple[int | None, 
     return (None, f"seed {seed} breaks {alarm} without the mutant too") if alarm else (seed, what)
 
 
+def try_all(mutants: list[Mutant], seeds: int, processes: int) -> tuple[int, int]:
+    """How many were missed, and the seeds that the slowest of the others took."""
+    missed = slowest = 0
+    print(f"{'MUTANT':28} {'BUG':12} {'EXPECTED':12} {'SEEDS':>6}  {'CAUGHT BY':24} AS EXPECTED")
+    for mutant in mutants:
+        seed, what = try_mutant(mutant, seeds, processes)
+        verdict = "" if seed is None else mutant.judge(what)
+        missed += verdict not in ("yes", "earlier")
+        needed = "" if seed is None else str(seed + 1)
+        slowest = max(slowest, 0 if seed is None else seed + 1)
+        told = f"earlier: {mutant.reason}" if verdict == "earlier" else verdict
+        row = f"{mutant.name:28} {mutant.bug:12} {mutant.expects:12} {needed:>6}  {what or 'missed':24} {told}"
+        print(row.rstrip(), flush=True)
+    return missed, slowest
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="mutants to try; all of them if none is named")
     parser.add_argument("--seeds", type=int, default=2000, help="seeds to give each at most")
-    parser.add_argument("--clean", type=int, default=0, help="seeds to run without a mutant, first")
+    parser.add_argument(
+        "--clean",
+        type=int,
+        help=f"seeds to run without a mutant, in the end [default: {CLEAN_TIMES} times those of the slowest]",
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     mutants = [Mutant.read(path) for path in sorted(MUTANTS.glob("*.patch"))]
+    unknown = sorted(set(options.names) - {mutant.name for mutant in mutants})
+    if unknown:
+        parser.error(f"no mutant is named {', '.join(unknown)}")
     chosen = [mutant for mutant in mutants if not options.names or mutant.name in options.names]
-    if options.clean:
-        seed, what = run_seeds(ROOT / "src", range(options.clean), options.processes)
-        print(f"without a mutant: {'no alarm' if not what else f'{what} at seed {seed}'} in {options.clean} seeds")
-        if what:
-            return 1
-    missed = 0
-    print(f"{'MUTANT':28} {'BUG':12} {'EXPECTED':12} {'SEEDS':>6}  CAUGHT BY")
-    for mutant in chosen:
-        seed, what = try_mutant(mutant, options.seeds, options.processes)
-        caught = "missed" if seed is None and not what else what
-        missed += seed is None
-        needed = "" if seed is None else str(seed + 1)
-        print(f"{mutant.name:28} {mutant.bug:12} {mutant.expects:12} {needed:>6}  {caught}", flush=True)
+    missed, slowest = try_all(chosen, options.seeds, options.processes)
+    clean = CLEAN_TIMES * slowest if options.clean is None else options.clean
+    if clean:
+        seed, what = run_seeds(ROOT / "src", range(clean), options.processes)
+        print(f"without a mutant: {'no alarm' if not what else f'{what} at seed {seed}'} in {clean} seeds")
+        missed += bool(what)
     return 1 if missed else 0
 
 

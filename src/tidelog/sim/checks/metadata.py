@@ -117,7 +117,7 @@ class UncleanExclusion(Invariant):
             broker_id
             for broker_id, broker in after.brokers.items()
             if broker_id in before.brokers
-            and before.brokers[broker_id].epoch != broker.epoch
+            and before.brokers[broker_id].incarnation_id != broker.incarnation_id
             and self._ended_unclean(broker_id)
         ]
         for change in changed(before, after):
