@@ -303,6 +303,8 @@ class _Run:
             await self._writers.stop()
         await self._settle()
         if settings.works:
+            await self._writers.confirm()
+            await self._settle()
             await self._writers.check()
             await self._readers.stop()
             await self._group.stop()

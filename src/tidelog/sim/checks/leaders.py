@@ -48,6 +48,11 @@ class HighWatermark(Invariant):
                 continue
             if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
                 raise self.broken(f"{look.topic_partition}: outside of the log of {replica.name}: {replica.describe()}")
+            if log.high_watermark > look.history.true_hw > 0 and replica.node_id in look.history.trusted:
+                raise self.broken(
+                    f"{look.topic_partition}: {replica.name} has {log.high_watermark}, no leader showed more than "
+                    f"{look.history.true_hw}"
+                )
             if replica.leader is not None:
                 self._check_leader(look, replica)
 
@@ -85,7 +90,7 @@ class Epochs(Invariant):
 
     def __init__(self) -> None:
         self._leaders: dict[tuple[PartitionHistory, int], tuple[int, int]] = {}
-        self._checked: dict[ReplicaLook, tuple[int, int]] = {}
+        self._checked: dict[ReplicaLook, tuple[int, int, int]] = {}
 
     def on_partition(self, look: PartitionLook) -> None:
         for replica in look.replicas:
@@ -100,22 +105,23 @@ class Epochs(Invariant):
                         f"{look.topic_partition}: broker {first[0]} (start {first[1]}) and {replica.name} both lead in "
                         f"epoch {leader.epoch}"
                     )
-            if not replica.may_lack_epochs:
-                self._check_cache(replica)
+            self._check_cache(replica)
 
     def _check_cache(self, replica: ReplicaLook) -> None:
         log, mirror = replica.log, replica.mirror
-        rebuilt, checked = self._checked.get(replica, (mirror.rebuilt, 0))
+        rebuilt, dropped, checked = self._checked.get(replica, (mirror.rebuilt, mirror.dropped, 0))
         if rebuilt != mirror.rebuilt:
             checked = 0
             self._check_cut(replica)
+        elif dropped != mirror.dropped:
+            checked = 0
         elif checked == len(mirror.batches):
             return
         for batch in mirror.batches[checked:]:
             cached = log.epochs.epoch_for_offset(batch.base_offset)
-            if cached != batch.epoch and batch.base_offset >= log.log_start_offset:
+            if cached != batch.epoch and batch.base_offset >= max(log.log_start_offset, replica.epochs_from):
                 raise self.broken(f"{log.topic_partition} on {replica.name}: {batch}, its cache says epoch {cached}")
-        self._checked[replica] = (mirror.rebuilt, len(mirror.batches))
+        self._checked[replica] = (mirror.rebuilt, mirror.dropped, len(mirror.batches))
         empty = sum(entry.start_offset >= log.log_end_offset for entry in log.epochs.entries)
         if empty > 1:
             raise self.broken(f"{log.topic_partition} on {replica.name}: {empty} epochs begin at the end of the log")

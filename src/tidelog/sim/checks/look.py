@@ -32,15 +32,15 @@ class ReplicaLook:
     """`is_running` as of this look."""
     history: PartitionHistory | None = None
     """Of the topic that `partition` is of."""
-    may_lack_epochs: bool = False
-    """Its file of leader epochs was damaged."""
+    epochs_from: int = 0
+    """Up to there it may lack epochs: their file was damaged."""
     # What was seen last: to find out cheaply whether anything is new.
     seen: tuple[object, ...] = ()
     told: tuple[str, int, int, int, int] | None = None
     """What a trace last said of it."""
     last_leader: Leader | None = None
     _era: int = -1
-    _rebuilt: int = -1
+    _version: int = -1
     _checked: int = 0
 
     @property
@@ -80,11 +80,28 @@ class ReplicaLook:
         epoch = -1 if partition is None else partition.leader_epoch
         return (role, epoch, log.log_start_offset, log.log_end_offset, log.high_watermark)
 
+    def lacks(self, history: PartitionHistory, limit: int) -> str | None:
+        """What is wrong with it below `limit`, if anything: all that is committed there it has to have, and the same.
+
+        Nothing is deleted in a simulation, neither by retention nor on request: every log begins at 0.
+        """
+        log, mirror = self.log, self.mirror
+        if log.log_end_offset < limit:
+            return f"{self.name} ends at {log.log_end_offset}, below {limit} ({history.exposed_by})"
+        found = self.first_difference(history, limit)
+        if found is not None:
+            batch, expected = found
+            return f"{self.name} has {batch}, committed is {expected or 'nothing that begins there'}"
+        start = mirror.batches[0].base_offset if mirror.batches else mirror.end
+        if limit > 0 and max(start, log.log_start_offset) > 0:
+            return f"{self.name} begins at {max(start, log.log_start_offset)}, committed is everything up to {limit}"
+        return None
+
     def first_difference(self, history: PartitionHistory, limit: int) -> tuple[Batch, Batch | None] | None:
         """The first batch below `limit` that is not the committed one, and that one. Looks at nothing twice."""
         mirror = self.mirror
-        if self._era != history.era or self._rebuilt != mirror.rebuilt:
-            self._era, self._rebuilt, self._checked = history.era, mirror.rebuilt, 0
+        if self._era != history.era or self._version != mirror.version:
+            self._era, self._version, self._checked = history.era, mirror.version, 0
         batches, committed = mirror.batches, history.committed
         checked, count = self._checked, len(batches)
         while checked < count:

@@ -146,6 +146,51 @@ class UncleanExclusion(Invariant):
                             )
 
 
+class ElectionAllowed(Invariant):
+    """A leader that may lack acknowledged records is elected only while nobody in ISR or ELR can lead, and then only if
+    the config allows it, somebody asked for it, or both are empty and it led last.
+    """
+
+    def __init__(self, rules: Rules, ended_unclean: Callable[[int], bool], is_asked_for: Callable[[], bool]) -> None:
+        self._rules = rules
+        self._ended_unclean = ended_unclean
+        self._is_asked_for = is_asked_for
+
+    def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
+        for change in changed(before, after):
+            was, now = change.before, change.after
+            if is_unclean(was, now) and now.partition_epoch == was.partition_epoch + 1:
+                self._check(before, after, change)
+
+    def _check(self, before: ClusterImage, after: ClusterImage, change: _Changed) -> None:
+        was, now = change.before, change.after
+        # Who registered after an unclean end left both sets by that, if the same batch tells of it.
+        complete = [
+            member
+            for member in (*was.isr, *was.elr)
+            if member in now.replicas and not self._lost(before, after, member)
+        ]
+        able = [member for member in complete if _can_lead(after, now, member)]
+        if able:
+            raise self.broken(f"broker {now.leader} leads, though {able} have everything: {change}", change.partition)
+        allowed = any(self._rules(image, change.topic).unclean_leader_election_enable for image in (before, after))
+        led_last = not complete and was.last_known_elr == (now.leader,)
+        if not allowed and not led_last and not self._is_asked_for():
+            what = f"nobody asked for broker {now.leader} to lead, nor was it the last to: {change}"
+            raise self.broken(what, change.partition)
+
+    def _lost(self, before: ClusterImage, after: ClusterImage, broker_id: int) -> bool:
+        old, new = before.brokers.get(broker_id), after.brokers.get(broker_id)
+        return old is not None and new is not None and old.epoch != new.epoch and self._ended_unclean(broker_id)
+
+
+def _can_lead(image: ClusterImage, partition: PartitionRegistration, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced or broker.in_controlled_shutdown:
+        return False
+    return invariants.is_online(broker, partition.directory_of(broker_id))
+
+
 class Reassignment(Invariant):
     """Only catching up adds to the ISR; a reassignment never by itself takes the ISR below the effective minimum of the
     target assignment.

@@ -44,6 +44,8 @@ class LogMirror:
         self.problems: list[LogProblem] = []
         self.rebuilt = 0
         """How often it was read from the beginning: after a cut nothing seen before counts."""
+        self.dropped = 0
+        """How often batches went with their segments, from the beginning."""
         self._disk = disk
         self._truncations = log.truncations
         self._segment_base = -1
@@ -53,12 +55,22 @@ class LogMirror:
         self._producers: dict[int, tuple[int, int]] = {}
 
     @property
+    def version(self) -> int:
+        """The same as long as batches only came to the end."""
+        return self.rebuilt + self.dropped
+
+    @property
     def end(self) -> int:
         return self.batches[-1].next_offset if self.batches else self.log.log_start_offset
 
     def refresh(self) -> bool:
         """Whether anything is new."""
         log = self.log
+        first = log.segments[0].base_offset
+        if self.batches and self.batches[0].base_offset < first:
+            # Its segments were deleted.
+            del self.batches[: self.number_of(first)]
+            self.dropped += 1
         if log.log_end_offset == self._end and log.truncations == self._truncations:
             return False
         if log.truncations != self._truncations:
@@ -71,6 +83,9 @@ class LogMirror:
                 self._segment_base, self._position = segment.base_offset, 0
             if segment.size > self._position:
                 self._read(segment.path, segment.size)
+        # A directory that failed may have done so in the middle of a truncation; its logs are not used any more.
+        if self.end != log.log_end_offset and log.directory.failure is None:
+            self._problem("Offsets", f"the log is to end at {log.log_end_offset}, its bytes end at {self.end}")
         return True
 
     def at(self, offset: int) -> Batch | None:

@@ -107,6 +107,10 @@ class Quorum(Invariant):
             raise self.broken(f"node {node_id} voted for {before} and then for {vote} in epoch {key[1]}")
         self._votes[key] = vote
 
+    def log_of(self, node_id: int) -> LogMirror | None:
+        """The metadata log of a member, as of the last look at it."""
+        return self._mirrors.get(node_id)
+
     def on_image(self, node_id: int, image: ClusterImage) -> None:
         offset = image.provenance.offset
         known = self._images.setdefault(offset, image)
@@ -144,8 +148,8 @@ class Quorum(Invariant):
         return mirror.log.log_start_offset
 
     def _compare(self, node_id: int, mirror: LogMirror, high_watermark: int) -> None:
-        seen, rebuilt, checked = self._compared.get(node_id, (mirror, mirror.rebuilt, 0))
-        if seen is not mirror or rebuilt != mirror.rebuilt:
+        seen, version, checked = self._compared.get(node_id, (mirror, mirror.version, 0))
+        if seen is not mirror or version != mirror.version:
             checked = 0
         batches = mirror.batches
         while checked < len(batches) and batches[checked].next_offset <= high_watermark:
@@ -154,7 +158,7 @@ class Quorum(Invariant):
             if expected is not None and not batch.same(expected):
                 raise self.broken(f"node {node_id} has {batch} in the metadata log, committed is {expected}")
             checked += 1
-        self._compared[node_id] = (mirror, mirror.rebuilt, checked)
+        self._compared[node_id] = (mirror, mirror.version, checked)
 
 
 class CutOffLeader(Invariant):

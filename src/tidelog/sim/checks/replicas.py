@@ -4,21 +4,6 @@ from tidelog.core.ids import TopicPartition
 from tidelog.replication.isr import PendingExpand
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
-from tidelog.sim.checks.mirror import Batch
-
-
-def _told(found: tuple[Batch, Batch | None]) -> str:
-    batch, expected = found
-    return f"has {batch}, committed is {expected or 'nothing that begins there'}"
-
-
-def _is_complete(look: PartitionLook, replica: ReplicaLook) -> str | None:
-    """What it lacks, if anything, of all that is promised."""
-    true_hw = look.history.true_hw
-    if replica.log.log_end_offset < true_hw:
-        return f"{replica.name} ends at {replica.log.log_end_offset}, below {true_hw} ({look.history.exposed_by})"
-    found = replica.first_difference(look.history, true_hw)
-    return None if found is None else f"{replica.name} {_told(found)}"
 
 
 class LeaderCompleteness(Invariant):
@@ -28,7 +13,7 @@ class LeaderCompleteness(Invariant):
 
     def on_partition(self, look: PartitionLook) -> None:
         leader = look.leader
-        if leader is not None and (lacks := _is_complete(look, leader)) is not None:
+        if leader is not None and (lacks := leader.lacks(look.history, look.history.true_hw)) is not None:
             raise self.broken(f"{look.topic_partition}: the leader {lacks}")
 
 
@@ -88,9 +73,9 @@ class StrongIsr(Invariant):
     def on_partition(self, look: PartitionLook) -> None:
         for replica in look.replicas:
             if replica.running and replica.node_id in look.registration.isr:
-                found = replica.first_difference(look.history, look.history.true_hw)
-                if found is not None:
-                    raise self.broken(f"{look.topic_partition}: {replica.name} is in the ISR and {_told(found)}")
+                lacks = replica.lacks(look.history, look.history.true_hw)
+                if lacks is not None:
+                    raise self.broken(f"{look.topic_partition}: in the ISR, {lacks}")
 
 
 class LogMatching(Invariant):
@@ -103,9 +88,9 @@ class LogMatching(Invariant):
         history = look.history
         for replica in look.replicas:
             if replica.alive and replica.node_id in history.trusted:
-                found = replica.first_difference(history, min(replica.log.high_watermark, history.true_hw))
-                if found is not None:
-                    raise self.broken(f"{look.topic_partition}: {replica.name} {_told(found)}")
+                lacks = replica.lacks(history, min(replica.log.high_watermark, history.true_hw))
+                if lacks is not None:
+                    raise self.broken(f"{look.topic_partition}: {lacks}")
 
 
 class GloballyDurable(Invariant):
@@ -115,8 +100,14 @@ class GloballyDurable(Invariant):
 
     def on_partition(self, look: PartitionLook) -> None:
         end = look.history.acknowledged_end
-        if end == 0 or any(replica.log.log_end_offset >= end for replica in look.replicas):
+        if end == 0:
             return
+        lacking = []
+        for replica in look.replicas:
+            lacks = replica.lacks(look.history, end)
+            if lacks is None:
+                return
+            lacking.append(lacks)
         there = {replica.node_id for replica in look.replicas}
         if there >= set(look.registration.replicas):
-            raise self.broken(f"{look.topic_partition}: acknowledged up to {end}, no replica reaches that far")
+            raise self.broken(f"{look.topic_partition}: acknowledged up to {end}, and " + "; ".join(lacking))

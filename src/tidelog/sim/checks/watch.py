@@ -7,6 +7,7 @@ misses nothing of what it exposed.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -25,6 +26,7 @@ from tidelog.sim.checks.leaders import Epochs, HighWatermark, QuorumSuperset
 from tidelog.sim.checks.logs import Idempotence, Offsets
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
 from tidelog.sim.checks.metadata import (
+    ElectionAllowed,
     Metadata,
     MetadataEpochs,
     Reassignment,
@@ -42,14 +44,20 @@ from tidelog.sim.checks.replicas import (
     LogMatching,
     StrongIsr,
 )
+from tidelog.sim.checks.steps import steps_to
 from tidelog.sim.cluster import SimCluster, SimNode
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.machine import State
 from tidelog.sim.trace import REPLICA, Trace
 from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
+from tidelog.storage.log import Log
 from tidelog.storage.log_names import partition_of
 
 TICK_S: Final = 0.05
+UNCLEAN_ELECTION: Final = "unclean_election"
+"""The fault that is an administrator who asks for one."""
+ASKED_S: Final = 30.0
+"""How long such a request may be on its way: links are cut and processes stand still for less."""
 
 # Of one partition in the newest image: topic id, history, registration, effective min ISR.
 _Committed: TypeAlias = tuple[UUID, PartitionHistory, PartitionRegistration, int]
@@ -87,13 +95,15 @@ class Watch:
             Metadata(self._rules),
             MetadataEpochs(),
             UncleanExclusion(lambda node_id: node_id in self._ended_unclean),
+            ElectionAllowed(self._rules, lambda node_id: node_id in self._ended_unclean, self._is_unclean_asked_for),
             Reassignment(self._rules),
         )
         self._histories: dict[TopicIdPartition, PartitionHistory] = {}
         self._committed: dict[TopicPartition, _Committed | None] = {}
         self._replicas: dict[TopicPartition, dict[int, ReplicaLook]] = {}
         self._ended_unclean: dict[int, None] = {}
-        self._lost_epochs: dict[tuple[int, TopicPartition], None] = {}
+        self._lost_epochs: dict[tuple[int, TopicPartition], int | None] = {}
+        """Where a file of leader epochs was damaged: the end of the log that was loaded with it, once it is loaded."""
         self._marked: dict[TopicPartition, None] = {}
         self._looked_at: dict[TopicPartition, None] = {}
         """Since the last tick."""
@@ -103,6 +113,8 @@ class Watch:
         self._found: dict[int, tuple[object, object, object]] = {}
         self._members: dict[int, Member] = {}
         self._flush_due = False
+        self._unclean_asked_s = -math.inf
+        """When an administrator last asked for unclean elections."""
         self._ticked_at = -1
         self._disks = {node_id: _disk_of(node) for node_id, node in cluster.nodes.items()}
         for node_id, node in cluster.nodes.items():
@@ -159,11 +171,12 @@ class Watch:
             self._look_at_quorum()
             self._quorum.on_image(node_id, image)
             if image.provenance.offset > self.image.provenance.offset:
-                before, self.image = self.image, image
-                self._committed.clear()
-                self._begin_eras(before, image)
-                for invariant in self._metadata_invariants:
-                    invariant.on_metadata(before, image)
+                for step in steps_to(image, self.image, self._quorum.log_of(node_id)):
+                    before, self.image = self.image, step
+                    self._committed.clear()
+                    for invariant in self._metadata_invariants:
+                        invariant.on_metadata(before, step)
+                    self._begin_eras(before, step)
         except InvariantBroken as broken:
             self._fail(broken, None)
             return
@@ -181,6 +194,8 @@ class Watch:
         if event == IsrChangeProposed.kind:
             self._mark(TopicPartition(str(fields["topic"]), int(str(fields["partition"]))))
             return
+        if UNCLEAN_ELECTION in (event, fields.get("fault")):
+            self._unclean_asked_s = self._cluster.loop.time()
         path, node_id = fields.get("path"), fields.get("node")
         if isinstance(path, str) and isinstance(node_id, int) and path.endswith(LEADER_EPOCH_CHECKPOINT):
             partition = partition_of(path.split("/")[-2])
@@ -401,7 +416,7 @@ class Watch:
                     topic_partition=partition,
                     log=log,
                     mirror=LogMirror(log, self._disks[node_id]),
-                    may_lack_epochs=(node_id, partition) in self._lost_epochs,
+                    epochs_from=self._whole_epochs(node_id, log),
                 )
             held = None if broker is None else broker.replicas.get(partition)
             if held is not known.partition:
@@ -412,6 +427,16 @@ class Watch:
             known = replicas.get(node_id)
             if known is not None and known.alive and partition not in there and known.log.directory.online:
                 known.alive = False
+
+    def _whole_epochs(self, node_id: int, log: Log) -> int:
+        """From which offset on its epochs have to be right: those of before may have been lost with their file."""
+        key = (node_id, log.topic_partition)
+        if key not in self._lost_epochs:
+            return 0
+        known = self._lost_epochs[key]
+        if known is None:
+            known = self._lost_epochs[key] = log.log_end_offset
+        return known
 
     def _is_registered(self, node: Node, node_id: int) -> bool:
         role = node._role
@@ -457,6 +482,9 @@ class Watch:
                 history = self._history_of(change.topic.topic_id, change.index)
                 history.begin_era(change.after.leader_epoch, change.after.leader)
                 self.on_unclean(TopicPartition(change.topic.name, change.index))
+
+    def _is_unclean_asked_for(self) -> bool:
+        return self._cluster.loop.time() - self._unclean_asked_s < ASKED_S
 
     def _look_at_quorum(self) -> None:
         members: list[Member] = []

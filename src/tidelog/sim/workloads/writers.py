@@ -5,6 +5,7 @@ back, once, where it was said to be. Those who ask for less are promised nothing
 """
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +16,7 @@ from tidelog.client.producer import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Producer
 from tidelog.client.topics import create_topic
 from tidelog.core.ids import TopicPartition
 from tidelog.sim.checks.clients import ReadBack
+from tidelog.sim.checks.liveness import Unsettled
 from tidelog.sim.trace import CLIENT, RUN
 from tidelog.sim.workloads.office import RETRY_S, TOPIC, Office
 from tidelog.wire.errors import ApiError
@@ -84,6 +86,16 @@ STYLES: Final = (
 )
 
 
+@dataclass(slots=True, eq=False)
+class _Author:
+    """One writer: how it writes, and how many values it has written."""
+
+    number: int
+    style: Style
+    producer: Producer
+    count: int = 0
+
+
 class Writers:
     """One for each of `STYLES`, on its own connections, over all partitions of the topic."""
 
@@ -91,7 +103,9 @@ class Writers:
         self.ledger: Final = Ledger()
         self._office = office
         self._stopping = False
+        self._clients = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
+        self._authors: list[_Author] = []
         self._called: asyncio.Future[int] = office.cluster.loop.create_future()
         """When to write together, and to which partition."""
         self._caller: asyncio.Task[None] | None = None
@@ -103,9 +117,11 @@ class Writers:
             config = {"internal.segment.bytes": str(SEGMENT_BYTES)}
             await create_topic(client, TOPIC, partitions=office.partitions, config=config)
         loop = office.cluster.loop
-        self._tasks = [
-            loop.create_task(self._write(number, style), name=f"writer {number}") for number, style in enumerate(STYLES)
-        ]
+        for number, style in enumerate(STYLES):
+            client = await self._clients.enter_async_context(office.client(f"writer {number}"))
+            producer = Producer(client, acks=style.acks, idempotent=style.idempotent, delivery_timeout_s=RETRY_S)
+            self._authors.append(_Author(number, style, producer))
+        self._tasks = [loop.create_task(self._write(each), name=f"writer {each.number}") for each in self._authors]
         self._caller = loop.create_task(self._call_together(), name="caller")
 
     def on_unclean(self, partition: TopicPartition) -> None:
@@ -124,6 +140,25 @@ class Writers:
         self._call(0)
         await asyncio.gather(*self._tasks)
 
+    async def confirm(self) -> None:
+        """Once the cluster has settled everybody writes to every partition, and is answered.
+
+        They are those who wrote while faults lasted, with the sequence numbers they have come to. `Unsettled` says who
+        was refused.
+        """
+        for error in await asyncio.gather(*(self._write_once(author) for author in self._authors)):
+            if error is not None:
+                raise Unsettled(error)
+        await self._clients.aclose()
+
+    async def _write_once(self, author: "_Author") -> str | None:
+        for partition in range(self._office.partitions):
+            error = await self._send(author, partition)
+            if error is not None:
+                told = f"{type(error).__name__}: {error}"
+                return f"faults are over, and a write of writer {author.number} to partition {partition} failed: {told}"
+        return None
+
     async def check(self) -> None:
         """Reads everything back. `InvariantBroken` says what is missing, doubled or made up."""
         wrong: dict[int, list[str]] = {}
@@ -138,23 +173,16 @@ class Writers:
             if told:
                 raise ReadBack().broken("\n".join(told[:20]), TopicPartition(TOPIC, partition))
 
-    async def _write(self, number: int, style: Style) -> None:
+    async def _write(self, author: "_Author") -> None:
         office = self._office
-        rng = office.rng(f"writer {number}")
-        async with office.client(f"writer {number}") as client:
-            producer = Producer(client, acks=style.acks, idempotent=style.idempotent, delivery_timeout_s=RETRY_S)
-            count = 0
-            while not self._stopping:
-                if office.hurried():
-                    await asyncio.sleep(rng.expovariate(1 / style.mean_gap_s))
-                    partition = rng.randrange(office.partitions)
-                else:
-                    partition = await asyncio.shield(self._called)
-                value = b"%d-%d" % (number, count)
-                count += 1
-                if not style.idempotent:
-                    self.ledger.doubled[value] = None
-                await self._send(producer, style, partition, value)
+        rng = office.rng(f"writer {author.number}")
+        while not self._stopping:
+            if office.hurried():
+                await asyncio.sleep(rng.expovariate(1 / author.style.mean_gap_s))
+                partition = rng.randrange(office.partitions)
+            else:
+                partition = await asyncio.shield(self._called)
+            await self._send(author, partition)
 
     async def _call_together(self) -> None:
         while True:
@@ -166,15 +194,22 @@ class Writers:
         called, self._called = self._called, self._office.cluster.loop.create_future()
         called.set_result(partition)
 
-    async def _send(self, producer: Producer, style: Style, partition: int, value: bytes) -> None:
-        office, where = self._office, TopicPartition(TOPIC, partition)
+    async def _send(self, author: "_Author", partition: int) -> ApiError | ClientError | None:
+        """The next value of this writer; why it is not known to be written."""
+        office, where, style = self._office, TopicPartition(TOPIC, partition), author.style
+        value = b"%d-%d" % (author.number, author.count)
+        author.count += 1
+        if not style.idempotent:
+            self.ledger.doubled[value] = None
+        refused: ApiError | ClientError | None = None
         record = Record(timestamp=office.now_ms(), key=None, value=value)
         era = office.watch.era_of(where)
         sent = {"topic": TOPIC, "partition": partition, "value": value.decode(), "sent": office.trace.now_s}
         known = False
         try:
-            offset = await producer.send(TOPIC, partition, [record])
+            offset = await author.producer.send(TOPIC, partition, [record])
         except (ApiError, ClientError) as error:
+            refused = error
             office.trace.record(CLIENT, "unknown", **sent, acks=style.acks, error=type(error).__name__)
         else:
             # What a leader promised before an unclean election, or asked for less than all, may be lost.
@@ -186,14 +221,20 @@ class Writers:
             office.watch.on_acknowledged(where, offset, value, era)
         else:
             self.ledger.unknown.setdefault(partition, {})[value] = None
+        return refused
 
     async def _read(self, client: Client, partition: int) -> dict[bytes, list[int]]:
-        consumer = Consumer(client)
+        consumer, watch = Consumer(client), self._office.watch
         tp = TopicPartition(TOPIC, partition)
+        era = watch.era_of(tp)
         consumer.assign({tp: 0})
         found: dict[bytes, list[int]] = {}
         while True:
+            position = consumer.positions[tp]
             for consumed in await consumer.poll():
-                found.setdefault(bytes(consumed.record.value or b""), []).append(consumed.record.offset)
+                offset, value = consumed.record.offset, bytes(consumed.record.value or b"")
+                watch.on_read(tp, position, offset, value, era)
+                position = offset + 1
+                found.setdefault(value, []).append(offset)
             if consumer.positions[tp] >= consumer.high_watermarks.get(tp, 1 << 62):
                 return found
