@@ -123,12 +123,15 @@ def run_seed(
     else:
         plan = [replace(fault, spare=False) for fault in plan]
         settings = replace(settings, least_faults=0)
+    # The world is built and left in a frame of its own: when it is looked for what to free, nothing holds it any more.
+    with _uncollected():
+        return _run(seed, settings, plan, sink)
+
+
+def _run(seed: int, settings: Settings, plan: list[PlannedFault], sink: Callable[[str], None]) -> Outcome:
     brokers, controllers = shape_of(seed, settings)
     properties = FETCHES[seed % len(FETCHES)] | ({} if _is_busy(seed) else LEISURE) | settings.properties
-    with (
-        _uncollected(),
-        SimCluster(brokers, controllers=controllers, seed=seed, properties=properties, pace=fast_or_slow) as cluster,
-    ):
+    with SimCluster(brokers, controllers=controllers, seed=seed, properties=properties, pace=fast_or_slow) as cluster:
         return _Run(cluster, seed, settings, plan, sink).go()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidelog.controller import invariants
 from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
+from tidelog.controller.partitions import is_online
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ClusterImage, LeaderRecoveryState, PartitionRegistration, TopicImage
@@ -188,7 +189,7 @@ def _can_lead(image: ClusterImage, partition: PartitionRegistration, broker_id: 
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.in_controlled_shutdown:
         return False
-    return invariants.is_online(broker, partition.directory_of(broker_id))
+    return is_online(broker, partition.directory_of(broker_id))
 
 
 class Reassignment(Invariant):

@@ -39,11 +39,9 @@ class Ledger:
     unknown: dict[int, dict[bytes, None]] = field(default_factory=dict)
     doubled: dict[bytes, None] = field(default_factory=dict)
     """Values of producers that are not idempotent: a retry may have written them twice."""
+    batches: int = 0
+    """How many were acknowledged; `forgotten` are records of them that an unclean election may have lost."""
     forgotten: int = 0
-
-    @property
-    def batches(self) -> int:
-        return self.forgotten + sum(len(values) for values in self.acknowledged.values())
 
     def forget(self, partition: int) -> None:
         """What was promised of a partition so far may be lost."""
@@ -74,12 +72,14 @@ class Style:
     acks: int = ACKS_ALL
     idempotent: bool = True
     mean_gap_s: float = 0.1
+    records: int = 1
+    """In a batch."""
 
 
 STYLES: Final = (
     Style(),
     Style(),
-    Style(),
+    Style(records=3),
     Style(idempotent=False, mean_gap_s=0.2),
     Style(acks=ACKS_LEADER, idempotent=False, mean_gap_s=0.2),
     Style(acks=ACKS_NONE, idempotent=False, mean_gap_s=0.4),
@@ -195,19 +195,20 @@ class Writers:
         called.set_result(partition)
 
     async def _send(self, author: "_Author", partition: int) -> ApiError | ClientError | None:
-        """The next value of this writer; why it is not known to be written."""
+        """The next batch of this writer; why it is not known to be written."""
         office, where, style = self._office, TopicPartition(TOPIC, partition), author.style
-        value = b"%d-%d" % (author.number, author.count)
-        author.count += 1
+        values = [b"%d-%d" % (author.number, author.count + number) for number in range(style.records)]
+        author.count += len(values)
         if not style.idempotent:
-            self.ledger.doubled[value] = None
+            self.ledger.doubled.update(dict.fromkeys(values))
         refused: ApiError | ClientError | None = None
-        record = Record(timestamp=office.now_ms(), key=None, value=value)
+        records = [Record(timestamp=office.now_ms(), key=None, value=value) for value in values]
         era = office.watch.era_of(where)
-        sent = {"topic": TOPIC, "partition": partition, "value": value.decode(), "sent": office.trace.now_s}
+        sent = {"topic": TOPIC, "partition": partition, "value": values[0].decode(), "records": len(values)}
+        sent["sent"] = office.trace.now_s
         known = False
         try:
-            offset = await author.producer.send(TOPIC, partition, [record])
+            offset = await author.producer.send(TOPIC, partition, records)
         except (ApiError, ClientError) as error:
             refused = error
             office.trace.record(CLIENT, "unknown", **sent, acks=style.acks, error=type(error).__name__)
@@ -217,10 +218,13 @@ class Writers:
             told = "acknowledged" if style.acks == ACKS_ALL else "written"
             office.trace.record(CLIENT, told, **sent, acks=style.acks, offset=offset)
         if known:
-            self.ledger.acknowledged.setdefault(partition, {})[value] = offset
-            office.watch.on_acknowledged(where, offset, value, era)
+            self.ledger.batches += 1
+            # Who was told that a batch is a duplicate was not told where it stands.
+            for at, value in enumerate(values, offset) if offset >= 0 else ((offset, value) for value in values):
+                self.ledger.acknowledged.setdefault(partition, {})[value] = at
+                office.watch.on_acknowledged(where, at, value, era)
         else:
-            self.ledger.unknown.setdefault(partition, {})[value] = None
+            self.ledger.unknown.setdefault(partition, {}).update(dict.fromkeys(values))
         return refused
 
     async def _read(self, client: Client, partition: int) -> dict[bytes, list[int]]:
