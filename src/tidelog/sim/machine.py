@@ -91,6 +91,7 @@ class Machine:
         """Of what happens to the machine, not of its processes."""
         self._starts = 0
         self._ended: asyncio.Future[Exit] | None = None
+        self._main: asyncio.Task[None] | None = None
         self._no_power: Cut | None = None
         self._dead: list[NodeLoop] = []
         self._disk_delay: Delay | None = None
@@ -133,7 +134,8 @@ class Machine:
             asked_to_stop=asyncio.Event(),
         )
         ended = self._ended = self._world.create_future()
-        main = loop.create_task(program(ports), name="main")
+        # Held here, as `asyncio.run` does: one that waits for a peer that is cut off is held by nothing else.
+        main = self._main = loop.create_task(program(ports), name="main")
         # In the world's time, not the process's: its last callback may be on the stack.
         main.add_done_callback(lambda task: self._world.call_soon(self._returned, ports, task))
         return ended

@@ -1,6 +1,7 @@
 """A machine's process can be paused, killed and cut from power; neither it nor its peers see more than they should."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -277,6 +278,8 @@ def test_machines_talk_and_a_partition_is_silent(world: World) -> None:
         cut = world.network.apply(Cut.partition([[ONE], [TWO]]))
         await asyncio.sleep(10)
         assert len(world.said) == 3
+        # Nobody but the machine holds a task that waits for a peer it cannot reach.
+        gc.collect()
         # The client is in neither group.
         assert await world.talk("me") == "10.0.0.1 heard me"
         world.network.heal(cut)
