@@ -5,6 +5,7 @@ Everything follows from the seed and the settings: the same twice, whatever mach
 
 import asyncio
 import gc
+import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,9 @@ PROPERTIES: Final = {
 _SMALL: Final = {"replica.fetch.max.bytes": "512"}
 _SMALLEST: Final = {"replica.fetch.max.bytes": "1"}
 FETCHES: Final[tuple[dict[str, str], ...]] = ({}, _SMALL, _SMALLEST, {}, {}, _SMALLEST, {}, _SMALL, {})
+
+# A log is one segment, or begins another every few seconds that it is written to.
+ROLLS: Final[tuple[dict[str, str], ...]] = ({}, {"log.roll.ms": "3000", "log.cleaner.enable": "false"})
 
 # Four brokers give reassignments somewhere to go.
 SHAPES: Final = ((3, 0), (3, 0), (3, 0), (4, 0), (3, 0), (3, 0), (3, 3), (3, 0))
@@ -122,10 +126,17 @@ def run_seed(
         plan = [replace(fault, spare=False) for fault in plan]
         settings = replace(settings, least_faults=0)
     brokers, controllers = shape_of(seed, settings)
-    properties = FETCHES[seed % len(FETCHES)] | ({} if _is_busy(seed) else LEISURE) | settings.properties
+    rng = random.Random(f"{seed} properties")
+    properties = FETCHES[seed % len(FETCHES)] | ({} if _is_busy(seed) else LEISURE) | rng.choice(ROLLS)
     with (
         _uncollected(),
-        SimCluster(brokers, controllers=controllers, seed=seed, properties=properties, pace=fast_or_slow) as cluster,
+        SimCluster(
+            brokers,
+            controllers=controllers,
+            seed=seed,
+            properties=properties | settings.properties,
+            pace=fast_or_slow,
+        ) as cluster,
     ):
         return _Run(cluster, seed, settings, plan, sink).go()
 

@@ -91,6 +91,13 @@ class SimDisk(MemoryDisk):
         inside = under.rstrip("/") + "/"
         return sorted(path for path in self._files if path.startswith(inside) and path.endswith(suffix))
 
+    def has(self, path: str) -> bool:
+        """As `exists` of a file, for an onlooker."""
+        return path in self._files
+
+    def has_dir(self, path: str) -> bool:
+        return path in self._dirs
+
     def contents(self) -> dict[str, bytes]:
         """Everything a process would read; no fault concerns it."""
         return {path: bytes(self._files[path].data) for path in sorted(self._files)}
