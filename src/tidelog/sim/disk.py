@@ -33,6 +33,8 @@ class SimDisk(MemoryDisk):
         self._older: dict[str, list[bytes]] = {}
         self.on_write: Callable[[str], None] | None = None
         """Hears of every append and cut (about to be made) and of every small file (written)."""
+        self.on_rename: Callable[[str], None] | None = None
+        """Hears under which name a file stands now, for good if the next sync of its directory is not lost."""
 
     # --- processes come and go ----------------------------------------------------------------------------------------
 
@@ -46,7 +48,7 @@ class SimDisk(MemoryDisk):
         heir._renamed, self._renamed = self._renamed, {}
         heir._older, self._older = self._older, {}
         heir.fault = self.fault
-        heir.on_write = self.on_write
+        heir.on_write, heir.on_rename = self.on_write, self.on_rename
         heir.all_cached = self.all_cached
         heir.fsyncs = self.fsyncs
         self.fault = _gone
@@ -68,6 +70,11 @@ class SimDisk(MemoryDisk):
             del versions[: -KEPT_VERSIONS - 1]
         if self.on_write is not None:
             self.on_write(path)
+
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        super().rename(source, target, durable=durable)
+        if self.on_rename is not None:
+            self.on_rename(target)
 
     def _fault(self, operation: str, path: str) -> None:
         if self.on_write is not None and operation == "truncate":

@@ -12,6 +12,8 @@ from tidelog.storage.checkpoints import REPLICATION_OFFSET_CHECKPOINT
 from tidelog.storage.segment import LOG_SUFFIX
 
 WAITS_S: Final = 15.0
+MANY_BYTES: Final = 1 << 20
+"""Of metadata: no run of a campaign decides as much, so that none makes a snapshot that waits for it."""
 LOADING: Final = 100
 """About as many operations as a start takes."""
 FIRST_SEGMENT: Final = f"/{0:020d}{LOG_SUFFIX}"
@@ -85,8 +87,13 @@ def crash_snapshot(field: Field, rng: random.Random) -> Applied | None:
     """Dies while it writes, or fetches, a snapshot of the metadata: before it begins, in the middle, before it is whole
     for good or has its name.
     """
+    config = next(iter(field.cluster.nodes.values())).config
+    if config.metadata_log_max_record_bytes_between_snapshots > MANY_BYTES:
+        return None
     operation = rng.choice(("open", "append", "fsync", "rename"))
-    return crash(field, field.cluster.nodes, (operation,), SUFFIX + PART_SUFFIX, torn=operation == "append")
+    return crash(
+        field, field.cluster.nodes, (operation,), SUFFIX + PART_SUFFIX, torn=operation == "append", lasts_s=2 * WAITS_S
+    )
 
 
 def crash_checkpoint(field: Field, rng: random.Random) -> Applied | None:
@@ -117,7 +124,7 @@ def crash_append(field: Field, rng: random.Random) -> Applied | None:
 KINDS: Final = (
     FaultKind(name="crash_load", profile="process", strike=crash_load, weight=0.5),
     FaultKind(name="crash_roll", profile="process", strike=crash_roll, weight=0.5),
-    FaultKind(name="crash_snapshot", profile="process", strike=crash_snapshot, weight=0.5),
+    FaultKind(name="crash_snapshot", profile="process", strike=crash_snapshot, weight=1.0),
     FaultKind(name="crash_checkpoint", profile="process", strike=crash_checkpoint, weight=0.3),
     FaultKind(name="crash_truncation", profile="process", strike=crash_truncation, weight=0.5),
     FaultKind(name="crash_append", profile="process", strike=crash_append, weight=0.5),
