@@ -278,6 +278,8 @@ def _print_totals(totals: "Totals") -> None:
         ["of them unclean", totals.unclean],
         ["ISR changes", totals.isr_changes],
         ["truncations", totals.truncations],
+        ["snapshots written", totals.snapshots],
+        ["snapshots fetched", totals.fetched_snapshots],
         ["acknowledged batches", totals.acknowledged],
         ["records read", totals.read],
     ]
@@ -296,6 +298,8 @@ def _as_json(
         "unclean_elections": totals.unclean,
         "isr_changes": totals.isr_changes,
         "truncations": totals.truncations,
+        "snapshots": totals.snapshots,
+        "fetched_snapshots": totals.fetched_snapshots,
         "acknowledged_batches": totals.acknowledged,
         "records_read": totals.read,
         "failure": None

@@ -5,6 +5,7 @@ Everything follows from the seed and the settings: the same twice, whatever mach
 
 import asyncio
 import gc
+import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.loop import Deadlock
 from tidelog.sim.trace import FORMAT, RUN, Trace
-from tidelog.sim.witness import Witness
+from tidelog.sim.witness import SnapshotWitness, Witness
 from tidelog.sim.workloads.churn import Churn
 from tidelog.sim.workloads.groups import Group
 from tidelog.sim.workloads.office import Office
@@ -53,6 +54,18 @@ PROPERTIES: Final = {
 _SMALL: Final = {"replica.fetch.max.bytes": "512"}
 _SMALLEST: Final = {"replica.fetch.max.bytes": "1"}
 FETCHES: Final[tuple[dict[str, str], ...]] = ({}, _SMALL, _SMALLEST, {}, {}, _SMALLEST, {}, _SMALL, {})
+
+# A log is one segment, or begins another every few seconds that it is written to.
+ROLLS: Final[tuple[dict[str, str], ...]] = ({}, {"log.roll.ms": "3000", "log.cleaner.enable": "false"})
+# Snapshots of the metadata every hour, or all the time: then the log begins with the newest, and who was away needs it.
+SNAPSHOTS: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {
+        "metadata.log.max.record.bytes.between.snapshots": "1500",
+        "metadata.max.retention.bytes": "1",
+        "controller.quorum.fetch.snapshot.max.bytes": "700",
+    },
+)
 
 # Four brokers give reassignments somewhere to go.
 SHAPES: Final = ((3, 0), (3, 0), (3, 0), (4, 0), (3, 0), (3, 0), (3, 3), (3, 0))
@@ -130,7 +143,11 @@ def run_seed(
 
 def _run(seed: int, settings: Settings, plan: list[PlannedFault], sink: Callable[[str], None]) -> Outcome:
     brokers, controllers = shape_of(seed, settings)
-    properties = FETCHES[seed % len(FETCHES)] | ({} if _is_busy(seed) else LEISURE) | settings.properties
+    rng = random.Random(f"{seed} properties")
+    properties = (
+        FETCHES[seed % len(FETCHES)] | ({} if _is_busy(seed) else LEISURE) | rng.choice(ROLLS) | rng.choice(SNAPSHOTS)
+    )
+    properties |= settings.properties
     with SimCluster(brokers, controllers=controllers, seed=seed, properties=properties, pace=fast_or_slow) as cluster:
         return _Run(cluster, seed, settings, plan, sink).go()
 
@@ -192,6 +209,7 @@ class _Run:
         self._churn = Churn(office)
         self._watch.on_unclean = self._writers.on_unclean
         self._witness = Witness(trace)
+        SnapshotWitness(cluster, trace, self._watch.on_snapshot)
         trace.listeners.append(self._watch.on_event)
         cluster.on_metadata = self._on_metadata
         cluster.on_event = trace.node_event

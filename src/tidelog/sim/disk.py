@@ -33,6 +33,8 @@ class SimDisk(MemoryDisk):
         self._older: dict[str, list[bytes]] = {}
         self.on_write: Callable[[str], None] | None = None
         """Hears of every append and cut (about to be made) and of every small file (written)."""
+        self.on_rename: Callable[[str], None] | None = None
+        """Hears under which name a file stands now, for good if the next sync of its directory is not lost."""
 
     # --- processes come and go ----------------------------------------------------------------------------------------
 
@@ -46,7 +48,7 @@ class SimDisk(MemoryDisk):
         heir._renamed, self._renamed = self._renamed, {}
         heir._older, self._older = self._older, {}
         heir.fault = self.fault
-        heir.on_write = self.on_write
+        heir.on_write, heir.on_rename = self.on_write, self.on_rename
         heir.all_cached = self.all_cached
         heir.fsyncs = self.fsyncs
         self.fault = _gone
@@ -69,6 +71,11 @@ class SimDisk(MemoryDisk):
         if self.on_write is not None:
             self.on_write(path)
 
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        super().rename(source, target, durable=durable)
+        if self.on_rename is not None:
+            self.on_rename(target)
+
     def _fault(self, operation: str, path: str) -> None:
         if self.on_write is not None and operation == "truncate":
             self.on_write(path)
@@ -90,6 +97,13 @@ class SimDisk(MemoryDisk):
         """Paths of files, sorted."""
         inside = under.rstrip("/") + "/"
         return sorted(path for path in self._files if path.startswith(inside) and path.endswith(suffix))
+
+    def has(self, path: str) -> bool:
+        """As `exists` of a file, for an onlooker."""
+        return path in self._files
+
+    def has_dir(self, path: str) -> bool:
+        return path in self._dirs
 
     def contents(self) -> dict[str, bytes]:
         """Everything a process would read; no fault concerns it."""

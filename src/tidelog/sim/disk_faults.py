@@ -21,9 +21,15 @@ class Trap:
     skip: int = 0
     times: int | None = 1
     sprung: int = 0
+    only_if: Callable[[str], bool] | None = None
+    """Asked with the path, for what a part of it does not tell."""
+    on_spring: Callable[[str], None] | None = None
+    """Hears of the first time, with the path, before anything comes of it."""
 
     def meets(self, operation: str, path: str) -> bool:
         if self.path_part not in path or (self.operations and operation not in self.operations):
+            return False
+        if self.only_if is not None and not self.only_if(path):
             return False
         if self.skip:
             self.skip -= 1
@@ -45,6 +51,8 @@ class DiskFaults:
                 trap.sprung += 1
                 if trap.sprung == trap.times:
                     self._traps.remove(trap)
+                if trap.sprung == 1 and trap.on_spring is not None:
+                    trap.on_spring(path)
                 return trap.outcome()
         return None
 

@@ -221,7 +221,7 @@ class Machine:
         """Somebody puts another disk in: empty, with the same hook for faults."""
         assert self._ports is None
         disk = SimDisk()
-        disk.fault, disk.on_write = self.disk_faults, self.disk.on_write
+        disk.fault, disk.on_write, disk.on_rename = self.disk_faults, self.disk.on_write, self.disk.on_rename
         self.disk = disk
         return disk
 

@@ -12,6 +12,7 @@ from typing import Final
 from tidelog.sim.campaign import Outcome, Settings, run_seed
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault
+from tidelog.sim.witness import SNAPSHOT_FETCHED, SNAPSHOT_WRITTEN
 
 ENOUGH_SEEDS: Final = 100
 """In a run of so many every kind of fault must have struck, and led to what faults lead to, at least once."""
@@ -30,6 +31,8 @@ class Totals:
     unclean: int = 0
     isr_changes: int = 0
     truncations: int = 0
+    snapshots: int = 0
+    fetched_snapshots: int = 0
     acknowledged: int = 0
     read: int = 0
 
@@ -42,6 +45,8 @@ class Totals:
         self.unclean += counts.get("unclean", 0)
         self.isr_changes += counts.get("isr", 0)
         self.truncations += outcome.truncations
+        self.snapshots += counts.get(SNAPSHOT_WRITTEN, 0)
+        self.fetched_snapshots += counts.get(SNAPSHOT_FETCHED, 0)
         self.acknowledged += outcome.acknowledged
         self.read += outcome.read
 
@@ -58,6 +63,8 @@ class Totals:
                 "unclean elections": self.unclean,
                 "ISR changes": self.isr_changes,
                 "truncations": self.truncations,
+                "snapshots of the metadata": self.snapshots,
+                "snapshots that were fetched": self.fetched_snapshots,
             }
             missing += [name for name, times in led_to.items() if not times]
         return missing

@@ -1,8 +1,20 @@
-"""Tells a trace of every election and every change of an in-sync set, once, by whichever node published it first."""
+"""Tells a trace of every election and every change of an in-sync set, once, by whichever node published it first; and
+of every snapshot of the metadata, by whom it was written or fetched.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import ClusterImage, LeaderRecoveryState
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, LeaderRecoveryState, Provenance
+from tidelog.metadata.records import unframe
+from tidelog.metadata.replay import apply_records
+from tidelog.quorum.roles import Follower
+from tidelog.quorum.snapshot_files import SnapshotId, SnapshotReader
+from tidelog.sim.cluster import SimCluster
 from tidelog.sim.trace import METADATA, Trace
+from tidelog.storage.memory import MemoryDisk
 
 
 class Witness:
@@ -44,3 +56,42 @@ class Witness:
                         isr=partition.isr,
                         elr=partition.elr,
                     )
+
+
+SNAPSHOT_WRITTEN: Final = "snapshot_written"
+SNAPSHOT_FETCHED: Final = "snapshot_fetched"
+
+
+class SnapshotWitness:
+    """Reads every snapshot when it gets its name, from the disk, for `on_snapshot`: what it says has to be what its log
+    says.
+    """
+
+    def __init__(self, cluster: SimCluster, trace: Trace, on_snapshot: Callable[[int, ClusterImage], None]) -> None:
+        self._cluster = cluster
+        self._trace = trace
+        self._on_snapshot = on_snapshot
+        for node_id, node in cluster.nodes.items():
+            node.machine.disk.on_rename = partial(self._renamed, node_id)
+
+    def _renamed(self, node_id: int, path: str) -> None:
+        snapshot = SnapshotId.parse(path.rpartition("/")[2])
+        if snapshot is None:
+            return
+        node = self._cluster.nodes[node_id].node
+        role = None if node is None or node.control is None else node.control.raft.role
+        fetched = isinstance(role, Follower) and role.download is not None and role.download.snapshot == snapshot
+        self._trace.record(
+            METADATA,
+            SNAPSHOT_FETCHED if fetched else SNAPSHOT_WRITTEN,
+            node=node_id,
+            end_offset=snapshot.end_offset,
+            epoch=snapshot.epoch,
+        )
+        disk = MemoryDisk()
+        disk.make_dirs("/")
+        disk.write_atomic("/snapshot", self._cluster.machine(node_id).disk.peek(path, 0, 1 << 40))
+        reader = SnapshotReader(disk, "/snapshot")
+        at = Provenance(snapshot.end_offset - 1, snapshot.epoch, reader.head.last_contained_timestamp)
+        image, _ = apply_records(EMPTY_IMAGE, (unframe(value) for value in reader.values()), at)
+        self._on_snapshot(node_id, image)

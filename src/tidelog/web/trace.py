@@ -94,7 +94,7 @@ class Folding:
         elif event == "end":
             kind = self._faults.pop(told["number"], f"fault {told['number']}")
             self._timeline.say(f"{kind} is over", Reason("fault", ""), now_ms)
-        elif event not in ("skipped", "asked"):
+        elif event not in ("skipped", "armed", "asked"):
             if "number" in told:
                 self._faults[told["number"]] = event.replace("_", " ")
             self._timeline.say(in_words(told), Reason("fault", "", (), "warning"), now_ms, node=told.get("node"))
@@ -235,7 +235,7 @@ def is_notable(line: Mapping[str, Any]) -> bool:
     if line["source"] in ("metadata", "run"):
         return True
     if line["source"] == "fault":
-        return bool(line["event"] not in ("skipped", "asked"))
+        return bool(line["event"] not in ("skipped", "armed", "asked"))
     return line["source"] == "node" and line["event"] not in (
         "following_started",
         "logs_loading",

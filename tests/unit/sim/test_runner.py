@@ -16,9 +16,10 @@ PLAN = [PlannedFault(number=number, at_s=float(number), kind="clock_jump") for n
 def test_totals_count_faults_by_kind_and_what_they_led_to() -> None:
     totals = runner.Totals()
     totals.add(outcome_of(1, PLAN, clock_jump=3, leader=4, unclean=1, isr=6))
-    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, leader=1))
+    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, leader=1, snapshot_written=5, snapshot_fetched=2))
     assert totals.faults == {"clock_jump": 4, "clock_skew": 2}
     assert (totals.elections, totals.unclean, totals.isr_changes, totals.truncations) == (6, 1, 6, 4)
+    assert (totals.snapshots, totals.fetched_snapshots) == (5, 2)
     assert (totals.acknowledged, totals.read, totals.seeds) == (10, 14, 2)
 
 
@@ -30,6 +31,7 @@ def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
     totals.add(outcome_of(99, PLAN))
     assert totals.never_happened(SETTINGS) == ["clock_drift"]
     led_to = {"elections", "unclean elections", "ISR changes"}
+    led_to |= {"snapshots of the metadata", "snapshots that were fetched"}
     assert set(totals.never_happened(Settings())) == {*KINDS, *led_to} - {"clock_jump", "clock_skew"}
 
 

@@ -189,6 +189,13 @@ class Watch:
             for partition in self._replicas:
                 self._mark(partition)
 
+    def on_snapshot(self, node_id: int, image: ClusterImage) -> None:
+        """The node has written a snapshot, or fetched one: this is what it says."""
+        try:
+            self._quorum.on_image(node_id, image)
+        except InvariantBroken as broken:
+            self._fail(broken, None)
+
     def on_event(self, event: str, fields: dict[str, object]) -> None:
         """What the trace tells: an ISR that is to grow, damage that was done on purpose."""
         if event == IsrChangeProposed.kind:

@@ -4,7 +4,7 @@ import random
 from typing import Final
 
 from tidelog.sim.cluster import CONTROLLER_PORT, host_of
-from tidelog.sim.faults.field import Applied, Field
+from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.plan import FaultKind
 from tidelog.sim.links import Cut
 from tidelog.wire.messages.alter_partition_reassignments import (
@@ -69,8 +69,9 @@ def late_metadata(field: Field, rng: random.Random) -> Applied | None:
 
 def elect_preferred(field: Field, rng: random.Random) -> Applied | None:
     """Leadership goes back to the preferred replicas, with no writes between if nobody writes."""
-    field.ask(rng, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=5000))
-    return Applied(what={})
+    accepted = Moment()
+    field.ask(rng, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=5000), accepted)
+    return Applied(what={}, moment=accepted)
 
 
 def min_isr(field: Field, rng: random.Random) -> Applied | None:
@@ -85,12 +86,17 @@ def min_isr(field: Field, rng: random.Random) -> Applied | None:
     if now >= len(partition.replicas):
         return None
 
-    def change(value: int) -> None:
-        field.ask(rng, _set_config(topic.name, "min.insync.replicas", str(value)))
+    accepted = Moment()
 
-    change(now + 1)
+    def change(value: int, accepted: Moment | None = None) -> None:
+        field.ask(rng, _set_config(topic.name, "min.insync.replicas", str(value)), accepted)
+
+    change(now + 1, accepted)
     return Applied(
-        what={"topic": topic.name, "min_isr": now + 1}, lasts_s=rng.uniform(1.0, 8.0), end=lambda: change(now)
+        what={"topic": topic.name, "min_isr": now + 1},
+        lasts_s=rng.uniform(1.0, 8.0),
+        end=lambda: change(now),
+        moment=accepted,
     )
 
 
@@ -101,12 +107,14 @@ def unclean_election(field: Field, rng: random.Random) -> Applied | None:
         return None
     name = rng.choice(names)
 
-    def allow(value: str) -> None:
-        field.ask(rng, _set_config(name, "unclean.leader.election.enable", value))
+    accepted = Moment()
 
-    allow("true")
+    def allow(value: str, accepted: Moment | None = None) -> None:
+        field.ask(rng, _set_config(name, "unclean.leader.election.enable", value), accepted)
+
+    allow("true", accepted)
     field.ask(rng, ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=None, timeout_ms=5000))
-    return Applied(what={"topic": name}, lasts_s=rng.uniform(0.5, 8.0), end=lambda: allow("false"))
+    return Applied(what={"topic": name}, lasts_s=rng.uniform(0.5, 8.0), end=lambda: allow("false"), moment=accepted)
 
 
 def _set_config(topic: str, key: str, value: str) -> IncrementalAlterConfigsRequest:
@@ -131,16 +139,19 @@ def reassign(field: Field, rng: random.Random) -> Applied | None:
     else:
         rng.shuffle(after)
 
-    def move(replicas: list[int]) -> None:
+    accepted = Moment()
+
+    def move(replicas: list[int], accepted: Moment | None = None) -> None:
         part = ReassignablePartition(partition_index=index, replicas=replicas)
         topics = [ReassignableTopic(name=topic.name, partitions=[part])]
-        field.ask(rng, AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=topics))
+        field.ask(rng, AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=topics), accepted)
 
-    move(after)
+    move(after, accepted)
     return Applied(
         what={"topic": topic.name, "partition": index, "from": before, "to": after},
         lasts_s=rng.choice((0.01, 0.5, 5.0)) * rng.random(),
         end=lambda: move(before),
+        moment=accepted,
     )
 
 

@@ -24,14 +24,39 @@ STORY_S: Final = 6.0
 Story: TypeAlias = Coroutine[Any, Any, None]
 
 
+class Moment:
+    """What a fault waits for: a trap that springs, a request that is granted, a step that hurts. It may never come."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._what: dict[str, Any] = {}
+        self._then: Callable[[dict[str, Any]], None] | None = None
+
+    def come(self, **what: Any) -> None:
+        """It is here, with what is known only now; a second time means nothing."""
+        if not self.came:
+            self.came, self._what = True, what
+            if self._then is not None:
+                self._then(what)
+
+    def then(self, do: Callable[[dict[str, Any]], None]) -> None:
+        self._then = do
+        if self.came:
+            do(self._what)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A fault that struck: what a trace says of it, whom it disturbs for how long, and how it ends."""
+    """A fault that struck: what a trace says of it, whom it disturbs for how long, and how it ends.
+
+    With a moment it is only armed, and strikes when that comes, if it does before the end.
+    """
 
     what: dict[str, Any]
     nodes: tuple[int, ...] = ()
     lasts_s: float = 0.0
     end: Callable[[], None] | None = None
+    moment: Moment | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +76,7 @@ class Field:
     """Of faults of several steps, also those that are over."""
     on_start: Callable[[int], None] = lambda node_id: None
     tell: Callable[..., None] = lambda event, **fields: None
-    ask_broker: Callable[[int, Any], None] = lambda node_id, request: None
+    ask_broker: Callable[[int, Any, Moment | None], None] = lambda node_id, request, accepted: None
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -109,6 +134,10 @@ class Field:
             return None
         return node_id
 
+    def can_spare(self, node_id: int) -> bool:
+        """Whether a trap may take this node down now, that was set when nobody knew on whom it would spring."""
+        return not self.budget.leaves_nobody(node_id, self.look())
+
     def hosts(self, nodes: Iterable[int]) -> list[str]:
         return [host_of(node_id) for node_id in nodes]
 
@@ -149,14 +178,20 @@ class Field:
             self.bouncing[node_id] = None
             self.cluster.machine(node_id).ask_to_stop()
 
-    def ask(self, rng: random.Random, request: Any) -> None:
+    def ask(self, rng: random.Random, request: Any, accepted: Moment | None = None) -> None:
         """An administrator asks one of the brokers that run, if any, and waits for nothing."""
         running = [node_id for node_id in self.brokers() if self.state(node_id) is State.RUNNING]
         if running:
-            self.ask_broker(rng.choice(running), request)
+            self.ask_broker(rng.choice(running), request, accepted)
 
     def tell_story(
-        self, story: Story, clean_up: Callable[[], None], *, what: dict[str, Any], nodes: tuple[int, ...] = ()
+        self,
+        story: Story,
+        clean_up: Callable[[], None],
+        moment: Moment,
+        *,
+        what: dict[str, Any],
+        nodes: tuple[int, ...] = (),
     ) -> Applied:
         """For a fault of several steps: it goes on by itself, and ends where it is when its time is over."""
         task = self.cluster.loop.create_task(story, name="fault")
@@ -166,7 +201,7 @@ class Field:
             task.cancel()
             clean_up()
 
-        return Applied(what=what, nodes=nodes, lasts_s=STORY_S, end=end)
+        return Applied(what=what, nodes=nodes, lasts_s=STORY_S, end=end, moment=moment)
 
     def down(self, node_id: int, lasts_s: float, **what: Any) -> Applied:
         """For a fault that has taken the node down: it is started again when the fault is over."""

@@ -12,8 +12,9 @@ from tidelog.client.errors import ClientError
 from tidelog.controller.partition_rules import rules_for
 from tidelog.metadata.image import ClusterImage, TopicImage
 from tidelog.sim.cluster import CLIENT_PORT, SimCluster, host_of
+from tidelog.sim.faults.answers import refusal
 from tidelog.sim.faults.budget import Budget
-from tidelog.sim.faults.field import Applied, Field
+from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import FaultKind, PlannedFault
 from tidelog.sim.machine import End, Exit, State
@@ -49,7 +50,8 @@ class Injector:
             tell=partial(trace.record, FAULT),
             ask_broker=self._ask_broker,
         )
-        self.skipped = 0
+        self.struck = 0
+        """Of those that were tried: some find nobody to strike, and some wait for a moment that does not come."""
         self.changed_at_s = 0.0
         """When a fault last struck or ended."""
         self.on_change: Callable[[], None] = lambda: None
@@ -59,6 +61,7 @@ class Injector:
         self._plan = plan
         self._trace = trace
         self._kinds = kinds
+        self._over = False
         self._gives_slots = gives_slots
         self._supervised: dict[int, int] = {}
         # Faults that last, in the order they struck, each with its end's timer.
@@ -81,10 +84,6 @@ class Injector:
             else:
                 self._strike(planned)
 
-    @property
-    def struck(self) -> int:
-        return len(self.tried) - self.skipped
-
     def is_felt(self, for_s: float) -> bool:
         """Whether a fault struck or ended so short a while ago, or one of several steps is under way."""
         if self._cluster.loop.time() - self.changed_at_s < for_s:
@@ -94,6 +93,7 @@ class Injector:
     async def quiet(self, timeout_s: float = 120.0) -> None:
         """Everything that lasts ends, everything is repaired, every node runs; faults are over."""
         self._trace.record(FAULT, "quiet")
+        self._over = True
         for number in list(self._lasting):
             self._end(number)
         for story in self.field.stories:
@@ -147,18 +147,29 @@ class Injector:
         rng = random.Random(f"{self._seed} fault {planned.number}")
         applied = self._kinds[planned.kind].strike(self.field, rng)
         if applied is None:
-            self.skipped += 1
             self._trace.record(FAULT, "skipped", fault=planned.kind, number=planned.number)
             return
-        self._changed()
-        self._trace.record(
-            FAULT, planned.kind, number=planned.number, lasts_s=round(applied.lasts_s, 6), **applied.what
-        )
+        if applied.moment is None:
+            self._struck(planned, applied)
+        else:
+            self._trace.record(FAULT, "armed", fault=planned.kind, **_told(planned, applied))
+            self._changed()
+            applied.moment.then(lambda what: self._moment_came(planned, applied, what))
         if applied.end is not None:
             for node_id in applied.nodes:
                 self.field.disturbed[node_id] = self.field.disturbed.get(node_id, 0) + 1
             timer = self._cluster.loop.call_later(applied.lasts_s, self._end, planned.number)
             self._lasting[planned.number] = (applied, timer)
+
+    def _moment_came(self, planned: PlannedFault, applied: Applied, what: dict[str, Any]) -> None:
+        """Also inside of a node's own call, whose disk is the trap."""
+        if not self._over:
+            self._struck(planned, applied, what)
+
+    def _struck(self, planned: PlannedFault, applied: Applied, what: Mapping[str, Any] | None = None) -> None:
+        self.struck += 1
+        self._changed()
+        self._trace.record(FAULT, planned.kind, **_told(planned, applied) | dict(what or {}))
 
     def _changed(self) -> None:
         self.changed_at_s = self._cluster.loop.time()
@@ -200,21 +211,30 @@ class Injector:
 
     # --- requests of an administrator ---------------------------------------------------------------------------------
 
-    def _ask_broker(self, node_id: int, request: Any) -> None:
-        task = self._cluster.loop.create_task(self._ask(node_id, request), name="administrator")
+    def _ask_broker(self, node_id: int, request: Any, accepted: Moment | None = None) -> None:
+        task = self._cluster.loop.create_task(self._ask(node_id, request, accepted), name="administrator")
         self._asking[task] = None
         task.add_done_callback(lambda done: self._asking.pop(done, None))
 
-    async def _ask(self, node_id: int, request: Any) -> None:
+    async def _ask(self, node_id: int, request: Any, accepted: Moment | None) -> None:
         api = APIS[spec_of(type(request)).api_key]
         answer = "answered"
         try:
             async with asyncio.timeout(ADMIN_TIMEOUT_S):
                 connection = await Connection.open(Address(host_of(node_id), CLIENT_PORT))
                 try:
-                    await connection.request(request, api.response)
+                    response = await connection.request(request, api.response)
                 finally:
                     connection.abort("done")
         except (ClientError, TimeoutError) as error:
             answer = type(error).__name__
+        else:
+            refused = refusal(response)
+            answer = answer if refused is None else refused.name
         self._trace.record(FAULT, "asked", api=api.name, node=node_id, answer=answer)
+        if accepted is not None and answer == "answered":
+            accepted.come()
+
+
+def _told(planned: PlannedFault, applied: Applied) -> dict[str, Any]:
+    return {"number": planned.number, "lasts_s": round(applied.lasts_s, 6)} | applied.what

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from tidelog.sim.faults import clocks, control, network, process, races, storage
+from tidelog.sim.faults import clocks, control, crashes, network, process, races, storage
 from tidelog.sim.faults.plan import FaultKind
 
 KINDS: Final[dict[str, FaultKind]] = {
-    kind.name: kind for module in (process, storage, network, clocks, control, races) for kind in module.KINDS
+    kind.name: kind for module in (process, crashes, storage, network, clocks, control, races) for kind in module.KINDS
 }
 PROFILES: Final = tuple(dict.fromkeys(kind.profile for kind in KINDS.values()))

@@ -90,59 +90,6 @@ def fast_reboot(field: Field, rng: random.Random) -> Applied | None:
     return Applied(what={"node": node_id}, nodes=(node_id,), lasts_s=rng.uniform(0.01, 0.3), end=reboot)
 
 
-def _crash_at(
-    field: Field, rng: random.Random, operations: tuple[str, ...], path_part: str, skip: int
-) -> Applied | None:
-    """Dies inside an operation of its disk, when it next comes to one. Its supervisor starts it again."""
-    node_id = field.pick_to_kill(rng, field.brokers())
-    if node_id is None:
-        return None
-    machine = field.cluster.machine(node_id)
-    trap = machine.disk_faults.kill_at(machine.kill_inside, *operations, path_part=path_part, skip=skip)
-    what = {"node": node_id, "at": f"{'/'.join(operations) or 'any'} {path_part}", "skip": skip}
-    return Applied(what=what, lasts_s=10.0, end=lambda: machine.disk_faults.remove(trap))
-
-
-def crash_load(field: Field, rng: random.Random) -> Applied | None:
-    """Dies, and again while it loads its logs."""
-    node_id = field.pick_to_kill(rng, field.brokers())
-    if node_id is None:
-        return None
-    machine = field.cluster.machine(node_id)
-    field.cluster.kill(node_id)
-    skip = rng.randrange(200)
-    trap = machine.disk_faults.kill_at(machine.kill_inside, skip=skip)
-    field.start(node_id)
-    return Applied(
-        what={"node": node_id, "skip": skip},
-        nodes=(node_id,),
-        lasts_s=5.0,
-        end=lambda: machine.disk_faults.remove(trap),
-    )
-
-
-def crash_roll(field: Field, rng: random.Random) -> Applied | None:
-    return _crash_at(field, rng, ("open", "rename"), ".log", rng.randrange(3))
-
-
-def crash_snapshot(field: Field, rng: random.Random) -> Applied | None:
-    return _crash_at(field, rng, ("write_atomic", "rename", "fsync"), "checkpoint", rng.randrange(4))
-
-
-def crash_truncation(field: Field, rng: random.Random) -> Applied | None:
-    return _crash_at(field, rng, ("truncate",), "", 0)
-
-
-def crash_append(field: Field, rng: random.Random) -> Applied | None:
-    """Dies with half an append written."""
-    node_id = field.pick_to_kill(rng, field.brokers())
-    if node_id is None:
-        return None
-    machine = field.cluster.machine(node_id)
-    trap = machine.disk_faults.kill_at(machine.kill_torn, "append", path_part=".log", skip=rng.randrange(30))
-    return Applied(what={"node": node_id}, nodes=(node_id,), lasts_s=10.0, end=lambda: machine.disk_faults.remove(trap))
-
-
 KINDS: Final = (
     FaultKind(name="kill", profile="process", strike=kill, weight=2.0),
     FaultKind(name="kill_all", profile="process", strike=kill_all, weight=0.1),
@@ -150,9 +97,4 @@ KINDS: Final = (
     FaultKind(name="pause", profile="process", strike=pause),
     FaultKind(name="stall", profile="process", strike=stall),
     FaultKind(name="fast_reboot", profile="process", strike=fast_reboot),
-    FaultKind(name="crash_load", profile="process", strike=crash_load, weight=0.5),
-    FaultKind(name="crash_roll", profile="process", strike=crash_roll, weight=0.5),
-    FaultKind(name="crash_snapshot", profile="process", strike=crash_snapshot, weight=0.5),
-    FaultKind(name="crash_truncation", profile="process", strike=crash_truncation, weight=0.5),
-    FaultKind(name="crash_append", profile="process", strike=crash_append, weight=0.5),
 )

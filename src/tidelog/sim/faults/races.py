@@ -14,7 +14,7 @@ from tidelog.metadata.image import PartitionRegistration
 from tidelog.replication.isr import PendingExpand
 from tidelog.replication.roles import Leader
 from tidelog.sim.cluster import CLIENT_PORT, CONTROLLER_PORT, host_of
-from tidelog.sim.faults.field import Applied, Field, Story
+from tidelog.sim.faults.field import Applied, Field, Moment, Story
 from tidelog.sim.faults.plan import FaultKind
 from tidelog.sim.links import Cut, Delay
 from tidelog.sim.machine import State
@@ -38,6 +38,8 @@ class _Race:
     def __init__(self, field: Field, rng: random.Random) -> None:
         self.field = field
         self.rng = rng
+        self.moment = Moment()
+        """When it has come to where it hurts."""
         self._cuts: list[Cut] = []
 
     def cut(self, cut: Cut) -> Cut:
@@ -101,7 +103,8 @@ def leader_swings(field: Field, rng: random.Random) -> Applied | None:
     leaders = (second, first, second, first)[: rng.randint(2, 4)]
     race.cut(hushed)
     what = {"topic": topic, "partition": index, "leaders": [first, *leaders], "cut": hushed.name}
-    return field.tell_story(_swing(race, topic, index, leaders, hushed, lasts_s), race.heal_all, what=what)
+    story = _swing(race, topic, index, leaders, hushed, lasts_s)
+    return field.tell_story(story, race.heal_all, race.moment, what=what)
 
 
 def _is_written(field: Field, partition: TopicPartition, leader: int) -> bool:
@@ -117,6 +120,7 @@ async def _swing(race: _Race, topic: str, index: int, leaders: tuple[int, ...], 
         if not await _move(race, topic, index, leader):
             break
         if number == 1:
+            race.moment.come()
             await race.pause(0.0, lasts_s)
             race.heal(hushed)
     race.heal_all()
@@ -136,11 +140,12 @@ async def _move(race: _Race, topic: str, index: int, leader: int) -> bool:
     replicas = [leader, *(replica for replica in before.replicas if replica != leader)]
     part = ReassignablePartition(partition_index=index, replicas=replicas)
     topics = [ReassignableTopic(name=topic, partitions=[part])]
-    field.ask_broker(leader, AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=topics))
+    field.ask_broker(leader, AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=topics), None)
     if not await race.until(lambda: (now := partition()) is None or list(now.replicas) == replicas):
         return False
     wanted = [TopicPartitions(topic=topic, partitions=[index])]
-    field.ask_broker(leader, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted, timeout_ms=5000))
+    request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted, timeout_ms=5000)
+    field.ask_broker(leader, request, None)
     return await race.until(lambda: (now := partition()) is None or now.leader == leader)
 
 
@@ -200,7 +205,7 @@ def _choose(field: Field, rng: random.Random) -> tuple[int, int] | None:
 def _begin(race: _Race, leader: int, replica: int, story: Story, clean_up: Callable[[], None]) -> Applied:
     race.field.cluster.kill(replica)
     what = {"leader": leader, "replica": replica}
-    return race.field.tell_story(story, clean_up, what=what, nodes=(leader, replica))
+    return race.field.tell_story(story, clean_up, race.moment, what=what, nodes=(leader, replica))
 
 
 async def _reboot_while_admitted(race: _Race, leader: int, replica: int) -> None:
@@ -209,6 +214,7 @@ async def _reboot_while_admitted(race: _Race, leader: int, replica: int) -> None
     if await _comes_back(race, leader, replica, lambda: race.cut(alone)) and (
         await race.until(lambda: _admits(field, leader, replica))
     ):
+        race.moment.come()
         race.cut(_apart(leader, replica))
         epoch = _epoch_of(field, replica)
         if field.budget.may_lose(replica, field.look()):
@@ -235,6 +241,7 @@ async def _lose_answer(race: _Race, leader: int, replica: int) -> None:
     if await _comes_back(race, leader, replica, slow_down) and (
         await race.until(lambda: _admits(field, leader, replica, committed=True))
     ):
+        race.moment.come()
         for voter in field.voters():
             network.break_off(host, host_of(voter))
     network.slow_down(host, None)

@@ -1,12 +1,13 @@
 """Disks that lose, refuse, rot and dawdle. Whatever loses data asks the budget first; voters keep what they synced."""
 
 import errno
+import posixpath
 import random
 from typing import Final
 
 from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.sim.disk_faults import Trap
-from tidelog.sim.faults.field import Applied, Field
+from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.plan import FaultKind
 from tidelog.sim.links import Delay
 from tidelog.storage.checkpoints import (
@@ -61,7 +62,6 @@ def rot(field: Field, rng: random.Random) -> Applied | None:
     node_id = _pick_loser(field, rng)
     if node_id is None:
         return None
-    field.cluster.kill(node_id)
     disk = field.cluster.machine(node_id).disk
     logs = [path for directory in _log_dirs(field, node_id) for path in disk.files(directory, ".log")]
     rng.shuffle(logs)
@@ -69,8 +69,9 @@ def rot(field: Field, rng: random.Random) -> Applied | None:
         position = disk.rot(path, rng, unsynced=True, spared=unprotected(disk.peek(path, 0, 1 << 30)))
         if position is not None:
             field.budget.lose(node_id, field.image)
+            field.cluster.kill(node_id)
             return field.down(node_id, rng.uniform(*DOWN_S), path=path, position=position)
-    return field.down(node_id, rng.uniform(*DOWN_S))
+    return None
 
 
 def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
@@ -78,7 +79,6 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
     node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
-    field.cluster.kill(node_id)
     disk = field.cluster.machine(node_id).disk
     may_lose = field.budget.may_lose(node_id, field.look())
     names = (*HARMLESS, LEADER_EPOCH_CHECKPOINT) if may_lose else HARMLESS
@@ -87,8 +87,10 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
         # An observer's vote counts nowhere; a voter must never forget its own.
         files += disk.files(field.cluster.nodes[node_id].config.metadata_log_dir, QUORUM_STATE)
     if not files:
-        return field.down(node_id, rng.uniform(*DOWN_S))
+        return None
     path = rng.choice(files)
+    field.cluster.kill(node_id)
+    disk = field.cluster.machine(node_id).disk
     if path.endswith(LEADER_EPOCH_CHECKPOINT):
         field.budget.lose(node_id, field.image)
     stale = rng.random() < 0.5 and disk.make_stale(path, rng)
@@ -105,6 +107,7 @@ def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:
     field.cluster.kill(node_id)
     disk = field.cluster.machine(node_id).disk
     back = [path for path in _old_marks(field, node_id) if disk.make_stale(path, rng)]
+    assert back, "there were old marks, and directories for them"
     return field.down(node_id, rng.uniform(*DOWN_S), marks=len(back))
 
 
@@ -112,7 +115,7 @@ def _old_marks(field: Field, node_id: int) -> list[str]:
     """Marks of an orderly end that once stood on the node's disk."""
     disk = field.cluster.machine(node_id).disk
     marks = [f"{directory}/{CLEAN_SHUTDOWN}" for directory in _log_dirs(field, node_id)]
-    return [path for path in marks if disk.stale_versions(path)]
+    return [path for path in marks if disk.stale_versions(path) and disk.has_dir(posixpath.dirname(path))]
 
 
 def fsync_error(field: Field, rng: random.Random) -> Applied | None:
@@ -187,13 +190,16 @@ def _log_dirs(field: Field, node_id: int) -> list[str]:
 
 def _failing(field: Field, node_id: int, trap: Trap, lasts_s: float, directory: str) -> Applied:
     """Ends with the disk repaired and the node started anew: a directory that failed stays offline until then."""
+    moment = Moment()
+    trap.on_spring = lambda path: moment.come(file=path)
 
     def repair() -> None:
         field.cluster.machine(node_id).disk_faults.remove(trap)
         if trap.sprung:
             field.bounce(node_id)
 
-    return Applied(what={"node": node_id, "directory": directory}, nodes=(node_id,), lasts_s=lasts_s, end=repair)
+    what = {"node": node_id, "directory": directory}
+    return Applied(what=what, nodes=(node_id,), lasts_s=lasts_s, end=repair, moment=moment)
 
 
 KINDS: Final = (
