@@ -13,6 +13,7 @@ from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.topic_directory import BrokerTopics, read_batches
 from tidelog.coordinator.config import GroupCoordinatorConfig
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.event import EventSink
 from tidelog.core.ids import BrokerId
 from tidelog.core.ports import Offload, WallClock
 from tidelog.core.purgatory import CancelTimer, Purgatory
@@ -35,6 +36,7 @@ def assemble_broker(
     wall_clock: WallClock,
     offload: Offload,
     rng: random.Random,
+    on_event: EventSink,
 ) -> Broker:
     """A broker that knows nothing of the cluster yet: its image is empty and it leads nothing."""
     node_id = BrokerId(config.node_id)
@@ -73,6 +75,7 @@ def assemble_broker(
                     broker, partition, batch, COORDINATOR_APPEND_TIMEOUT_MS
                 ),
                 read=lambda partition: read_batches(broker, partition),
+                on_event=on_event,
             ),
             # Looks at the broker's image of the moment it is asked.
             BrokerTopics(lambda: broker.image),

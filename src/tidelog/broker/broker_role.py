@@ -66,7 +66,7 @@ class BrokerRole:
         self._offload = offload
         self._on_fatal = on_fatal
         self.broker: Broker = assemble_broker(
-            loop, config, control.cluster_id, logs, control.router, wall_clock, offload, rng
+            loop, config, control.cluster_id, logs, control.router, wall_clock, offload, rng, on_event
         )
         self._incarnation_id = random_uuid(rng)
         self.follower = MetadataFollower(self.broker, logs, self._incarnation_id, pace)

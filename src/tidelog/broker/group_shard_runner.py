@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from tidelog.coordinator.append_errors import NOTHING_APPENDED
 from tidelog.coordinator.config import GroupCoordinatorConfig
-from tidelog.coordinator.effects import Append, CancelTimer, Decision, Respond, StartTimer, TimerKey
+from tidelog.coordinator.effects import Append, CancelTimer, Decision, Respond, StartTimer, Tell, TimerKey
 from tidelog.coordinator.offsets_records import KeyValue
 from tidelog.coordinator.shard import GroupShard
+from tidelog.core.event import EventSink
 from tidelog.core.ids import TopicPartition
 from tidelog.core.ports import WallClock
 from tidelog.wire.buffers import Buffer
@@ -48,6 +49,7 @@ class ShardPorts:
     rng: Random
     append: AppendToLog
     read: ReadLog
+    on_event: EventSink
 
 
 class ShardRunner:
@@ -102,6 +104,8 @@ class ShardRunner:
                         future.set_result(effect.response)
                 case StartTimer():
                     self._start_timer(effect.key, effect.delay_ms)
+                case Tell():
+                    self._ports.on_event(effect.event)
                 case CancelTimer():
                     timer = self._timers.pop(effect.key, None)
                     if timer is not None:

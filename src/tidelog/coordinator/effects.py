@@ -1,4 +1,4 @@
-"""What a decision asks of the shell around it: answer a request, set a timer, append records.
+"""What a decision asks of the shell around it: answer a request, set a timer, tell of something, append records.
 
 A request is known here by a `token` the shell made up. JoinGroup and SyncGroup are answered long after they came, by
 whatever completes them; a token is answered exactly once.
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tidelog.coordinator.member import Member, Token
 from tidelog.coordinator.offsets_records import KeyValue
+from tidelog.core.event import Event
 from tidelog.wire.errors import ErrorCode
 
 # Any response class of wire.messages; the shell hands it to whoever asked.
@@ -50,7 +51,14 @@ class CancelTimer:
     key: TimerKey
 
 
-Effect = Respond | StartTimer | CancelTimer
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """For whoever listens to the node."""
+
+    event: Event
+
+
+Effect = Respond | StartTimer | CancelTimer | Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,9 @@ class Turn:
 
     def cancel_timer(self, key: TimerKey) -> None:
         self.effects.append(CancelTimer(key))
+
+    def tell(self, event: Event) -> None:
+        self.effects.append(Tell(event))
 
     def respond_when_stored(self, token: Token, response: Response, refusal: Refusal) -> None:
         """Answers once this turn's records are committed; at once when it has none."""

@@ -66,6 +66,8 @@ class Group:
     # members of the generation that have not sent SyncGroup yet
     pending_sync: dict[str, None] = field(default_factory=dict)
     initial_join: InitialJoin | None = None
+    # What the join phase that runs, or ran last, began with: for people.
+    rebalance_reason: str = ""
     # The generation whose assignment is being written: a second SyncGroup of the leader must not write another.
     storing_generation: int | None = None
     # None: the coordinator cannot know (not a consumer group, no generation yet, metadata it cannot read).

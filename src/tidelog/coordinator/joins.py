@@ -14,6 +14,7 @@ from tidelog.coordinator.offsets_records import fits
 from tidelog.coordinator.rebalance import (
     answer_join,
     answer_sync,
+    drop_member,
     generation_response,
     join_error,
     maybe_complete_join,
@@ -96,10 +97,14 @@ def _has_room(state: CoordinatorState, group: Group, request: JoinGroupRequest) 
 
 
 def _expel(state: CoordinatorState, turn: Turn, group: Group, member_id: str) -> None:
-    if member_id in group.members or member_id in group.pending_join:
+    if member_id in group.members:
+        drop_member(turn, group, member_id, "the group is full")
+    elif member_id in group.pending_join:
         group.remove(member_id)
         turn.cancel_timer(group.heartbeat_key(member_id))
-        maybe_complete_join(state, turn, group)
+    else:
+        return
+    maybe_complete_join(state, turn, group)
 
 
 def _join_first_time(
@@ -149,7 +154,7 @@ def _add_member(
     group.add(member)
     # A client that gives up and joins again gets another id each time; the old ones must not stay for ever.
     restart_session(turn, group, member, state.config.new_member_join_timeout_ms)
-    rebalance_or_complete(state, turn, group)
+    rebalance_or_complete(state, turn, group, "a member joined")
 
 
 def _rebalance_timeout(request: JoinGroupRequest) -> int:
@@ -184,7 +189,7 @@ def _rejoin(
         turn.respond(caller.token, generation_response(group, member))
     else:
         _update_member(turn, group, member, request, protocols, caller)
-        rebalance_or_complete(state, turn, group)
+        rebalance_or_complete(state, turn, group, "a member joined again")
 
 
 def _update_member(
@@ -238,7 +243,7 @@ def _replace_static(
         )
     elif group.can_rebalance:
         # In CompletingRebalance the leader is assigning to the old id: the new one would get nothing.
-        prepare_rebalance(state, turn, group)
+        prepare_rebalance(state, turn, group, "a static member came back")
     else:
         maybe_complete_join(state, turn, group)
 

@@ -36,7 +36,7 @@ def leave_group(state: CoordinatorState, turn: Turn, request: LeaveGroupRequest,
         )
     if group is not None:
         if len(group.members) < members_before:
-            rebalance_or_complete(state, turn, group)
+            rebalance_or_complete(state, turn, group, "a member left")
         else:
             # At most ids that were never used are gone: the join phase may have waited for them.
             maybe_complete_join(state, turn, group)
@@ -59,5 +59,5 @@ def _remove(turn: Turn, group: Group, identity: MemberIdentity) -> ErrorCode:
         member_id = group.static_members.get(identity.group_instance_id, "")
     error = group.validate_member(member_id, identity.group_instance_id)
     if error is ErrorCode.NONE:
-        remove_member(turn, group, group.members[member_id])
+        remove_member(turn, group, group.members[member_id], "it left")
     return error

@@ -9,6 +9,7 @@ from tidelog.coordinator.effects import Turn
 from tidelog.coordinator.group import Group, GroupState, InitialJoin
 from tidelog.coordinator.member import Member
 from tidelog.coordinator.state import CoordinatorState
+from tidelog.core.events import GroupMemberRemoved, GroupRebalanced
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.join_group import JoinGroupResponse
 from tidelog.wire.messages.sync_group import SyncGroupResponse
@@ -51,12 +52,18 @@ def restart_session(turn: Turn, group: Group, member: Member, timeout_ms: int | 
     )
 
 
-def remove_member(turn: Turn, group: Group, member: Member) -> None:
+def remove_member(turn: Turn, group: Group, member: Member, reason: str) -> None:
     """Takes a member out; if it waits for a join it is told to start over."""
     answer_join(turn, group, member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
     answer_sync(turn, member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    group.remove(member.member_id)
-    turn.cancel_timer(group.heartbeat_key(member.member_id))
+    drop_member(turn, group, member.member_id, reason)
+
+
+def drop_member(turn: Turn, group: Group, member_id: str, reason: str) -> None:
+    """As `remove_member`, of one that waits for nothing."""
+    group.remove(member_id)
+    turn.cancel_timer(group.heartbeat_key(member_id))
+    turn.tell(GroupMemberRemoved(group_id=group.group_id, member_id=member_id, reason=reason))
 
 
 def propagate_assignments(turn: Turn, group: Group, error: ErrorCode) -> None:
@@ -74,15 +81,16 @@ def propagate_assignments(turn: Turn, group: Group, error: ErrorCode) -> None:
             restart_session(turn, group, member)
 
 
-def rebalance_or_complete(state: CoordinatorState, turn: Turn, group: Group) -> None:
+def rebalance_or_complete(state: CoordinatorState, turn: Turn, group: Group, reason: str) -> None:
     """The membership has changed: starts a join phase, or looks whether the running one is complete."""
     if group.can_rebalance:
-        prepare_rebalance(state, turn, group)
+        prepare_rebalance(state, turn, group, reason)
     else:
         maybe_complete_join(state, turn, group)
 
 
-def prepare_rebalance(state: CoordinatorState, turn: Turn, group: Group) -> None:
+def prepare_rebalance(state: CoordinatorState, turn: Turn, group: Group, reason: str) -> None:
+    group.rebalance_reason = reason
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -126,8 +134,7 @@ def complete_join(state: CoordinatorState, turn: Turn, group: Group) -> None:
     turn.cancel_timer(group.join_key)
     group.initial_join = None
     for member in [m for m in group.members.values() if m.awaiting_join is None and not m.is_static]:
-        group.remove(member.member_id)
-        turn.cancel_timer(group.heartbeat_key(member.member_id))
+        drop_member(turn, group, member.member_id, "it did not join again in time")
 
     if group.members and not group.elect_joined_leader():
         # Only static members are left and none has rejoined: they keep their places until their sessions end.
@@ -136,6 +143,14 @@ def complete_join(state: CoordinatorState, turn: Turn, group: Group) -> None:
 
     group.next_generation(turn.now_ms)
     group.storing_generation = None
+    turn.tell(
+        GroupRebalanced(
+            group_id=group.group_id,
+            generation=group.generation_id,
+            members=len(group.members),
+            reason=group.rebalance_reason,
+        )
+    )
     if group.state is GroupState.EMPTY:
         # Nobody waits for this record. Should it fail, the log shows the last generation with members, whose
         # sessions a new coordinator would let run out.
@@ -154,8 +169,8 @@ def on_sync_timer(state: CoordinatorState, turn: Turn, group: Group) -> None:
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     for member_id in list(group.pending_sync):
-        remove_member(turn, group, group.members[member_id])
-    prepare_rebalance(state, turn, group)
+        remove_member(turn, group, group.members[member_id], "it never asked for its assignment")
+    prepare_rebalance(state, turn, group, "members never asked for their assignments")
 
 
 def on_heartbeat_timer(state: CoordinatorState, turn: Turn, group: Group, member_id: str) -> None:
@@ -172,8 +187,9 @@ def on_heartbeat_timer(state: CoordinatorState, turn: Turn, group: Group, member
     member = group.members.get(member_id)
     if member is None or member.is_waiting:
         return
-    remove_member(turn, group, member)
+    reason = f"not heard of for {member.session_timeout_ms} ms"
+    remove_member(turn, group, member, reason)
     if group.can_rebalance:
-        prepare_rebalance(state, turn, group)
+        prepare_rebalance(state, turn, group, "a member was not heard of")
     elif group.has_all_joined:
         complete_join(state, turn, group)

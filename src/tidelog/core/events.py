@@ -66,39 +66,6 @@ class ControllerResigned(Event):
 
 
 @event
-class ConfigWarning(Event):
-    severity = Severity.WARNING
-    template = "config: {message}"
-    message: str
-
-
-@event
-class ListenerOpened(Event):
-    template = "listener {listener} open on {host} port {port}"
-    listener: str
-    host: str
-    port: int
-
-
-@event
-class ConnectionRefused(Event):
-    severity = Severity.WARNING
-    template = "connection from {peer} to listener {listener} refused: {reason}"
-    listener: str
-    peer: str
-    reason: str
-
-
-@event
-class ConnectionClosed(Event):
-    severity = Severity.WARNING
-    template = "connection from {peer} to listener {listener} closed: {reason}"
-    listener: str
-    peer: str
-    reason: str
-
-
-@event
 class BrokerRegistered(Event):
     template = "broker {broker_id} registered with epoch {broker_epoch}"
     broker_id: int
@@ -300,22 +267,6 @@ class CommittedRecordsLost(LogTruncated):
     first_lost_offset: int
     last_lost_offset: int
     leader_epochs: tuple[int, ...]
-
-
-@event
-class LogStartMoved(PartitionEvent):
-    template = "start of log moved from {old_start_offset} to {new_start_offset}: {reason}"
-    old_start_offset: int
-    new_start_offset: int
-    reason: str
-
-
-@event
-class SegmentDeleted(PartitionEvent):
-    template = "segment {base_offset} of {size_bytes} bytes deleted: {reason}"
-    base_offset: int
-    size_bytes: int
-    reason: str
 
 
 @event

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`kind` sorts the timeline: election, isr, stall, fault, truncation, quorum, node, topic."""
+    """`kind` sorts the timeline: election, isr, stall, fault, truncation, quorum, node, topic, group."""
 
     kind: str
     why: str
@@ -123,6 +123,12 @@ _EVENTS: Final[Mapping[str, Reason | Callable[[Told], Reason]]] = {
         "quorum", "The leader of the quorum decides alone; it answers after commit.", ("C1",)
     ),
     "controller_resigned": Reason("quorum", "A leader without a majority resigns.", ("Q3",), "warning"),
+    "group_rebalanced": Reason(
+        "group", "Members came or went: the partitions are shared out anew, under a generation one higher."
+    ),
+    "group_member_removed": Reason(
+        "group", "Its partitions go to the others; what it commits from now on is refused.", severity="warning"
+    ),
     "topic_created": Reason("topic", "Replicas are spread over the brokers, leaders are balanced.", ("C11",)),
     "topic_deleted": Reason("topic", "Its logs are removed everywhere.", ("C1",)),
 }

@@ -13,6 +13,7 @@ from tidelog.broker.group_shard_runner import MAX_BATCH_BYTES, ShardPorts
 from tidelog.coordinator.config import GroupCoordinatorConfig
 from tidelog.coordinator.offsets_records import OffsetCommitValue, offset_record
 from tidelog.core.config.node import NodeConfig
+from tidelog.core.event import Event
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.sim.loop import run
 from tidelog.wire.buffers import Buffer
@@ -81,6 +82,7 @@ class FakeLog:
     failures: list[tuple[E, bool]] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     reads: int = 0
+    events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -198,6 +200,7 @@ def play(story: Callable[[World], Awaitable[None]], config: GroupCoordinatorConf
             rng=random.Random(1),
             append=log.append,
             read=log.read,
+            on_event=log.events.append,
         )
         service = GroupCoordinatorService(config or GroupCoordinatorConfig(), ports, Topics())
         await story(World(log, service))
@@ -448,6 +451,7 @@ def test_a_bug_in_the_log_leaves_nobody_waiting() -> None:
             rng=random.Random(1),
             append=broken,
             read=world.log.read,
+            on_event=world.log.events.append,
         )
         world.service.on_election(PARTITION, 1)
         await asyncio.sleep(1)

@@ -289,7 +289,12 @@ def test_a_group_coordinator_loads_from_a_compacted_log(disk: MemoryDisk) -> Non
     async def story() -> None:
         broker.loop = asyncio.get_running_loop()
         ports = ShardPorts(
-            loop=asyncio.get_running_loop(), wall_clock=Clock(), rng=random.Random(1), append=append_nothing, read=read
+            loop=asyncio.get_running_loop(),
+            wall_clock=Clock(),
+            rng=random.Random(1),
+            append=append_nothing,
+            read=read,
+            on_event=print,
         )
         runner = ShardRunner(partition, 0, GroupCoordinatorConfig(), ports)
         while runner._tasks:

@@ -12,6 +12,7 @@ from tidelog.coordinator.effects import (
     Decision,
     Respond,
     StartTimer,
+    Tell,
     TimerKey,
     TimerKind,
 )
@@ -69,6 +70,7 @@ class GroupWorld:
     appends: list[Append] = field(default_factory=list)
     responses: dict[int, Any] = field(default_factory=dict)
     timers: dict[TimerKey, int] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
     tokens: int = 0
 
     def __post_init__(self) -> None:
@@ -89,6 +91,8 @@ class GroupWorld:
                     self.timers[effect.key] = self.now_ms + effect.delay_ms
                 case CancelTimer():
                     self.timers.pop(effect.key, None)
+                case Tell():
+                    self.told.append(effect.event.text())
         if decision.append is not None:
             self.appends.append(decision.append)
         self.shard.check_invariants()

@@ -4,7 +4,7 @@ import { $, h, text } from "./dom.js";
 import { clock, count, virtualClock } from "./format.js";
 import { ruleChip } from "./rules.js";
 
-const SIGNS = { election: "♔", isr: "◐", stall: "‖", fault: "⚡", truncation: "✂", quorum: "⌘", node: "▪", topic: "+" };
+const SIGNS = { election: "♔", isr: "◐", stall: "‖", fault: "⚡", truncation: "✂", quorum: "⌘", node: "▪", topic: "+", group: "⚭" };
 const MOST = 150;
 
 export class Timeline {
