@@ -137,6 +137,15 @@ def test_given_what_was_asked_for(tidelog_cluster):
     tidelog_cluster.create_topic("orders", partitions=-1)
     assert tidelog_cluster.leader("orders", 6) == 1
 
+@pytest.mark.tidelog(config={"num.partitions": "7"})
+@pytest.mark.tidelog_topic(partitions=-1)
+def test_given_it_also_without_naming_the_cluster(tidelog_topic, tidelog_producer):
+    assert len(tidelog_producer.list_topics(tidelog_topic, 30).topics[tidelog_topic].partitions) == 7
+
+@pytest.mark.tidelog(brokers=3)
+def test_that_wants_another_cluster_than_the_shared_one_is(tidelog_shared_cluster):
+    pass
+
 def test_that_fails(tidelog_cluster):
     assert tidelog_cluster.brokers == 2
 
@@ -183,7 +192,8 @@ def test_of_nothing_that_faults_could_strike():
     (tmp_path / "pytest.ini").write_text("[pytest]\ntidelog_config = group.initial.rebalance.delay.ms=0\n")
     # Two workers, so two shared clusters beside each other.
     said = run_pytest(tmp_path, "-n", "2")
-    assert "1 failed, 5 passed, 4 errors" in said, said
+    assert "1 failed, 6 passed, 5 errors" in said, said
+    assert "@pytest.mark.tidelog describes a cluster of the test's own" in said
     assert "@pytest.mark.tidelog_topic takes its arguments by name, not (2,)" in said
     assert "@pytest.mark.tidelog_faults strikes a cluster, and no fixture of this test has one" in said
     kept = Path(said.partition("kept in ")[2].partition("\n")[0])

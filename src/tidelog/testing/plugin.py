@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
-        "tidelog(brokers=1, config={}): what the fixture tidelog_cluster starts",
+        "tidelog(brokers=1, config={}): a cluster of the test's own, and what it is like",
         "tidelog_topic(partitions=1, replication_factor=None, config={}): what the fixture tidelog_topic creates",
         "tidelog_faults(*kinds, hold_s=1.0, pause_s=1.0, seed=0): kill, stop, pause, isolate or slow one broker "
         "at a time while the test runs",
@@ -87,6 +87,12 @@ def _tidelog_shared(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 @pytest.fixture
 def tidelog_shared_cluster(request: pytest.FixtureRequest, _tidelog_shared: "Cluster") -> "Iterator[Cluster]":
     """A cluster that many tests share, one for each worker of xdist. What a test broke is whole again for the next."""
+    if request.node.get_closest_marker("tidelog") is not None and "tidelog_cluster" not in request.fixturenames:
+        pytest.fail(
+            "@pytest.mark.tidelog describes a cluster of the test's own, tidelog_cluster; what a shared one is like stands "
+            "in tidelog_brokers and tidelog_config",
+            pytrace=False,
+        )
     with _in_use(request, _tidelog_shared, own=False):
         with _under_faults(request, _tidelog_shared):
             yield _tidelog_shared
@@ -96,7 +102,8 @@ def tidelog_shared_cluster(request: pytest.FixtureRequest, _tidelog_shared: "Clu
 
 @pytest.fixture
 def _tidelog_used(request: pytest.FixtureRequest) -> "Cluster":
-    own = "tidelog_cluster" in request.fixturenames
+    # Who says what cluster there is to be does not mean the one that is there already.
+    own = "tidelog_cluster" in request.fixturenames or request.node.get_closest_marker("tidelog") is not None
     cluster: Cluster = request.getfixturevalue("tidelog_cluster" if own else "tidelog_shared_cluster")
     return cluster
 
