@@ -89,8 +89,8 @@ def tidelog_shared_cluster(request: pytest.FixtureRequest, _tidelog_shared: "Clu
     """A cluster that many tests share, one for each worker of xdist. What a test broke is whole again for the next."""
     if request.node.get_closest_marker("tidelog") is not None and "tidelog_cluster" not in request.fixturenames:
         pytest.fail(
-            "@pytest.mark.tidelog describes a cluster of the test's own, tidelog_cluster; what a shared one is like stands "
-            "in tidelog_brokers and tidelog_config",
+            "@pytest.mark.tidelog describes a cluster of the test's own, tidelog_cluster; what a shared one is like "
+            "stands in tidelog_brokers and tidelog_config",
             pytrace=False,
         )
     with _in_use(request, _tidelog_shared, own=False):

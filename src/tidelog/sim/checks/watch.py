@@ -146,6 +146,8 @@ class Watch:
             for replicas in self._replicas.values():
                 replica = replicas.get(node.node_id)
                 if replica is not None and replica.alive:
+                    if replica.partition is None:
+                        self._find_role(replica, node.node)
                     if replica.last_leader is not None or isinstance(replica.role, Leader):
                         self._note_exposure(replica)
                     replica.alive = False
@@ -383,6 +385,9 @@ class Watch:
                 self._find_logs(node_id)
         replicas: list[ReplicaLook] = []
         for replica in self._replicas.get(partition, {}).values():
+            if replica.partition is None and replica.alive:
+                # A slow node takes its roles one by one, some time after it has told of the metadata that gave them.
+                self._find_role(replica, self._cluster.nodes[replica.node_id].node)
             its_id = replica.log.topic_id
             if its_id is topic_id or its_id is None or its_id == topic_id:
                 replica.running = replica.is_running
@@ -425,10 +430,7 @@ class Watch:
                     mirror=LogMirror(log, self._disks[node_id]),
                     epochs_from=self._whole_epochs(node_id, log),
                 )
-            held = None if broker is None else broker.replicas.get(partition)
-            if held is not known.partition:
-                known.partition = held
-                known.history = None if held is None else self._history_of(held.topic_id, partition.partition)
+            self._find_role(known, running)
             known.registered = registered
         for partition, replicas in self._replicas.items():
             known = replicas.get(node_id)
@@ -444,6 +446,13 @@ class Watch:
         if known is None:
             known = self._lost_epochs[key] = log.log_end_offset
         return known
+
+    def _find_role(self, replica: ReplicaLook, node: Node | None) -> None:
+        partition = replica.topic_partition
+        held = None if node is None or node.broker is None else node.broker.replicas.get(partition)
+        if held is not replica.partition:
+            replica.partition = held
+            replica.history = None if held is None else self._history_of(held.topic_id, partition.partition)
 
     def _is_registered(self, node: Node, node_id: int) -> bool:
         role = node._role

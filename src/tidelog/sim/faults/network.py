@@ -82,6 +82,13 @@ def reset(field: Field, rng: random.Random) -> Applied | None:
     return Applied(what={"nodes": [one, other], "connections": count}) if count else None
 
 
+def reset_clients(field: Field, rng: random.Random) -> Applied | None:
+    """All connections of clients to a broker are reset: nobody knows what became of what was asked for."""
+    node_id = rng.choice(field.brokers())
+    count = field.cluster.network.break_off(field.cluster.loop.host, host_of(node_id))
+    return Applied(what={"node": node_id, "connections": count}) if count else None
+
+
 def half_open(field: Field, rng: random.Random) -> Applied | None:
     """All connections between two nodes go dead without a word."""
     if len(field.cluster.nodes) < 2:
@@ -107,6 +114,7 @@ KINDS: Final = (
     FaultKind(name="clog", profile="network", strike=clog, weight=2.0),
     FaultKind(name="slow_link", profile="network", strike=slow),
     FaultKind(name="reset", profile="network", strike=reset, weight=2.0),
+    FaultKind(name="reset_clients", profile="network", strike=reset_clients),
     FaultKind(name="half_open", profile="network", strike=half_open),
     FaultKind(name="cut_from_controllers", profile="network", strike=cut_from_controllers),
 )

@@ -32,7 +32,7 @@ SLOW: Final = Delay(0.02, 0.02)
 """So that a decision is seen before those whom it concerns have heard of it."""
 
 
-class _Race:
+class Race:
     """The steps of one fault: cuts that end with it, and waiting that ends in time."""
 
     def __init__(self, field: Field, rng: random.Random) -> None:
@@ -91,7 +91,7 @@ def leader_swings(field: Field, rng: random.Random) -> Applied | None:
     first = partition.leader
     second = rng.choice([member for member in partition.isr if member != first])
     third = [member for member in partition.replicas if member not in (first, second, field.active_controller())]
-    race = _Race(field, rng)
+    race = Race(field, rng)
     if third and rng.random() < 0.5:
         late = third[0]
         voters = field.hosts(voter for voter in field.voters() if voter != late)
@@ -113,7 +113,7 @@ def _is_written(field: Field, partition: TopicPartition, leader: int) -> bool:
     return found is not None and found.log.log_end_offset > 0
 
 
-async def _swing(race: _Race, topic: str, index: int, leaders: tuple[int, ...], hushed: Cut, lasts_s: float) -> None:
+async def _swing(race: Race, topic: str, index: int, leaders: tuple[int, ...], hushed: Cut, lasts_s: float) -> None:
     for number, leader in enumerate(leaders):
         # Some at once, before clients have turned to the new leader; some when it has written for a while.
         await race.pause(0.0, race.rng.choice((0.02, 0.2, 0.8)))
@@ -126,7 +126,7 @@ async def _swing(race: _Race, topic: str, index: int, leaders: tuple[int, ...], 
     race.heal_all()
 
 
-async def _move(race: _Race, topic: str, index: int, leader: int) -> bool:
+async def _move(race: Race, topic: str, index: int, leader: int) -> bool:
     """The administrator's way to make a broker lead: it becomes the preferred replica, and is elected."""
     field = race.field
 
@@ -156,33 +156,33 @@ def reboot_while_admitted(field: Field, rng: random.Random) -> Applied | None:
     """A replica loses power while the word of its leader that it has caught up is on its way to the controller; it is
     back, with what it had synced, before that arrives.
     """
-    chosen = _choose(field, rng)
+    chosen = choose(field, rng)
     if chosen is None:
         return None
     leader, replica = chosen
     if not field.budget.may_lose(replica, field.look()):
         return None
-    race = _Race(field, rng)
-    return _begin(race, leader, replica, _reboot_while_admitted(race, leader, replica), race.heal_all)
+    race = Race(field, rng)
+    return begin(race, leader, replica, _reboot_while_admitted(race, leader, replica), race.heal_all)
 
 
 def lost_answer(field: Field, rng: random.Random) -> Applied | None:
     """A leader's change of an ISR is committed, and its connections break before it hears of that: it asks again."""
-    chosen = _choose(field, rng)
+    chosen = choose(field, rng)
     if chosen is None:
         return None
     leader, replica = chosen
-    race = _Race(field, rng)
+    race = Race(field, rng)
     network = field.cluster.network
 
     def clean_up() -> None:
         race.heal_all()
         network.slow_down(host_of(leader), None)
 
-    return _begin(race, leader, replica, _lose_answer(race, leader, replica), clean_up)
+    return begin(race, leader, replica, _lose_answer(race, leader, replica), clean_up)
 
 
-def _choose(field: Field, rng: random.Random) -> tuple[int, int] | None:
+def choose(field: Field, rng: random.Random) -> tuple[int, int] | None:
     """A leader and one of its followers, neither of them the active controller."""
     active = field.active_controller()
     pairs = sorted(
@@ -202,17 +202,17 @@ def _choose(field: Field, rng: random.Random) -> tuple[int, int] | None:
     return leader, replica
 
 
-def _begin(race: _Race, leader: int, replica: int, story: Story, clean_up: Callable[[], None]) -> Applied:
+def begin(race: Race, leader: int, replica: int, story: Story, clean_up: Callable[[], None]) -> Applied:
     race.field.cluster.kill(replica)
     what = {"leader": leader, "replica": replica}
     return race.field.tell_story(story, clean_up, race.moment, what=what, nodes=(leader, replica))
 
 
-async def _reboot_while_admitted(race: _Race, leader: int, replica: int) -> None:
+async def _reboot_while_admitted(race: Race, leader: int, replica: int) -> None:
     field = race.field
     alone = Cut.isolate(host_of(leader)).on_port(CONTROLLER_PORT)
-    if await _comes_back(race, leader, replica, lambda: race.cut(alone)) and (
-        await race.until(lambda: _admits(field, leader, replica))
+    if await comes_back(race, leader, replica, lambda: race.cut(alone)) and (
+        await race.until(lambda: admits(field, leader, replica))
     ):
         race.moment.come()
         race.cut(_apart(leader, replica))
@@ -232,14 +232,14 @@ async def _reboot_while_admitted(race: _Race, leader: int, replica: int) -> None
     race.heal_all()
 
 
-async def _lose_answer(race: _Race, leader: int, replica: int) -> None:
+async def _lose_answer(race: Race, leader: int, replica: int) -> None:
     field, network, host = race.field, race.field.cluster.network, host_of(leader)
 
     def slow_down() -> None:
         network.slow_down(host, SLOW)
 
-    if await _comes_back(race, leader, replica, slow_down) and (
-        await race.until(lambda: _admits(field, leader, replica, committed=True))
+    if await comes_back(race, leader, replica, slow_down) and (
+        await race.until(lambda: admits(field, leader, replica, committed=True))
     ):
         race.moment.come()
         for voter in field.voters():
@@ -248,7 +248,7 @@ async def _lose_answer(race: _Race, leader: int, replica: int) -> None:
     race.heal_all()
 
 
-async def _comes_back(race: _Race, leader: int, replica: int, then: Callable[[], object]) -> bool:
+async def comes_back(race: Race, leader: int, replica: int, then: Callable[[], object]) -> bool:
     """The replica restarts, and so is in no ISR. What is to happen `then` happens when its leader knows that it is
     back, and before it fetches.
     """
@@ -278,7 +278,7 @@ def _epoch_of(field: Field, broker_id: int) -> int:
     return -1 if broker is None or broker.fenced else broker.epoch
 
 
-def _admits(field: Field, leader: int, replica: int, *, committed: bool = False) -> bool:
+def admits(field: Field, leader: int, replica: int, *, committed: bool = False) -> bool:
     """Whether the leader of some partition waits for the word that the replica is in the ISR; which may be given."""
     node = field.cluster.nodes[leader].node
     image = field.look()

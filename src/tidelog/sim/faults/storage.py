@@ -6,7 +6,8 @@ import random
 from typing import Final
 
 from tidelog.quorum.election_state import QUORUM_STATE
-from tidelog.sim.disk_faults import Trap
+from tidelog.quorum.metadata_log import partition_dir
+from tidelog.sim.disk_faults import WRITES, Trap
 from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.plan import FaultKind
 from tidelog.sim.links import Delay
@@ -27,8 +28,8 @@ HARMLESS: Final = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, LOG
 
 def _pick_loser(field: Field, rng: random.Random) -> int | None:
     """A broker that may lose data now."""
-    node_id = field.pick_to_kill(rng, field.brokers())
-    return node_id if node_id is not None and field.budget.may_lose(node_id, field.look()) else None
+    image = field.look()
+    return field.pick_to_kill(rng, [broker for broker in field.brokers() if field.budget.may_lose(broker, image)])
 
 
 def power_cut(field: Field, rng: random.Random) -> Applied | None:
@@ -38,6 +39,19 @@ def power_cut(field: Field, rng: random.Random) -> Applied | None:
         return None
     unsynced = field.cluster.machine(node_id).disk.unsynced_bytes()
     field.budget.lose(node_id, field.image)
+    field.cluster.power_cut(node_id)
+    return field.down(node_id, rng.uniform(*DOWN_S), unsynced_bytes=unsynced)
+
+
+def power_cut_controller(field: Field, rng: random.Random) -> Applied | None:
+    """The same of a machine that votes: what it had synced is there, so that it votes for nobody else."""
+    image = field.look()
+    node_id = field.pick_to_kill(rng, [voter for voter in field.voters() if field.budget.may_lose(voter, image)])
+    if node_id is None:
+        return None
+    unsynced = field.cluster.machine(node_id).disk.unsynced_bytes()
+    if node_id in field.brokers():
+        field.budget.lose(node_id, field.image)
     field.cluster.power_cut(node_id)
     return field.down(node_id, rng.uniform(*DOWN_S), unsynced_bytes=unsynced)
 
@@ -75,7 +89,16 @@ def rot(field: Field, rng: random.Random) -> Applied | None:
 
 
 def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
-    """A small file is missing, or an older one is back, after a crash."""
+    """A small file is missing after a crash."""
+    return _damage_checkpoint(field, rng, stale=False)
+
+
+def stale_checkpoint(field: Field, rng: random.Random) -> Applied | None:
+    """An older one is back."""
+    return _damage_checkpoint(field, rng, stale=True)
+
+
+def _damage_checkpoint(field: Field, rng: random.Random, *, stale: bool) -> Applied | None:
     node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
@@ -86,6 +109,8 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
     if node_id not in field.voters():
         # An observer's vote counts nowhere; a voter must never forget its own.
         files += disk.files(field.cluster.nodes[node_id].config.metadata_log_dir, QUORUM_STATE)
+    if stale:
+        files = [path for path in files if disk.stale_versions(path)]
     if not files:
         return None
     path = rng.choice(files)
@@ -93,10 +118,9 @@ def lose_checkpoint(field: Field, rng: random.Random) -> Applied | None:
     disk = field.cluster.machine(node_id).disk
     if path.endswith(LEADER_EPOCH_CHECKPOINT):
         field.budget.lose(node_id, field.image)
-    stale = rng.random() < 0.5 and disk.make_stale(path, rng)
-    if not stale:
+    if not (stale and disk.make_stale(path, rng)):
         disk.lose(path)
-    return field.down(node_id, rng.uniform(*DOWN_S), path=path, stale=stale)
+    return field.down(node_id, rng.uniform(*DOWN_S), path=path)
 
 
 def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:
@@ -135,6 +159,30 @@ def io_error(field: Field, rng: random.Random) -> Applied | None:
     faults = field.cluster.machine(node_id).disk_faults
     trap = faults.fail(errno.EIO, "append", path_part=f"{directory}/", skip=rng.randrange(20))
     return _failing(field, node_id, trap, 8.0, directory)
+
+
+def metadata_fsync_error(field: Field, rng: random.Random) -> Applied | None:
+    """Nobody knows what of the metadata log is on the disk, but for what was synced before: the node has to end."""
+    node_id = field.pick_to_kill(rng)
+    if node_id is None:
+        return None
+    directory = _metadata_dir(field, node_id)
+    return _failing(field, node_id, field.cluster.machine(node_id).disk_faults.fsync_error(directory), 8.0, directory)
+
+
+def metadata_io_error(field: Field, rng: random.Random) -> Applied | None:
+    """One write to the metadata log, or to what stands beside it, fails."""
+    node_id = field.pick_to_kill(rng)
+    if node_id is None:
+        return None
+    directory = _metadata_dir(field, node_id)
+    faults = field.cluster.machine(node_id).disk_faults
+    trap = faults.fail(errno.EIO, *WRITES, path_part=directory, skip=rng.randrange(10))
+    return _failing(field, node_id, trap, 8.0, directory)
+
+
+def _metadata_dir(field: Field, node_id: int) -> str:
+    return partition_dir(field.cluster.nodes[node_id].config.metadata_log_dir) + "/"
 
 
 def directory_gone(field: Field, rng: random.Random) -> Applied | None:
@@ -204,12 +252,16 @@ def _failing(field: Field, node_id: int, trap: Trap, lasts_s: float, directory: 
 
 KINDS: Final = (
     FaultKind(name="power_cut", profile="disk", strike=power_cut, weight=2.0),
+    FaultKind(name="power_cut_controller", profile="disk", strike=power_cut_controller),
     FaultKind(name="wipe", profile="disk", strike=wipe, weight=0.5),
     FaultKind(name="rot", profile="disk", strike=rot, weight=0.5),
     FaultKind(name="lose_checkpoint", profile="disk", strike=lose_checkpoint, weight=0.7),
+    FaultKind(name="stale_checkpoint", profile="disk", strike=stale_checkpoint, weight=0.5),
     FaultKind(name="false_clean_shutdown", profile="disk", strike=false_clean_shutdown, weight=1.5),
     FaultKind(name="fsync_error", profile="disk", strike=fsync_error, weight=0.5),
     FaultKind(name="io_error", profile="disk", strike=io_error, weight=0.7),
+    FaultKind(name="metadata_fsync_error", profile="disk", strike=metadata_fsync_error, weight=0.5),
+    FaultKind(name="metadata_io_error", profile="disk", strike=metadata_io_error, weight=0.5),
     FaultKind(name="directory_gone", profile="disk", strike=directory_gone, weight=0.5),
     FaultKind(name="disk_full", profile="disk", strike=disk_full, weight=0.5),
     FaultKind(name="slow_disk", profile="disk", strike=slow_disk),

@@ -1,0 +1,76 @@
+"""Faults that are hard to hit do strike when they are the only one, and the cluster gets over them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tidelog.sim.campaign import Settings, run_seed
+from tidelog.sim.faults.plan import PlannedFault
+
+SETTINGS = Settings(seconds=10.0, least_faults=0, least_batches=0)
+
+
+def told_of(kind: str, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The line of the fault, and the trace of a run with this fault alone."""
+    lines: list[str] = []
+    outcome = run_seed(seed, SETTINGS, plan=[PlannedFault(number=0, at_s=2.0, kind=kind)], sink=lines.append)
+    assert outcome.failure is None, outcome.failure.lines()
+    assert outcome.faults == 1
+    trace = [json.loads(line) for line in lines]
+    (struck,) = [line for line in trace if line["event"] == kind]
+    return struck, trace
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("lose_mark", 1), ("wipe_stopped", 1), ("new_disk", 3), ("new_disk", 11)])
+def test_a_disk_is_damaged_after_an_orderly_end_or_a_crash(kind: str, seed: int) -> None:
+    struck, trace = told_of(kind, seed)
+    ends = [line["end"] for line in trace if line["event"] == "exit" and line["node"] == struck["node"]]
+    assert ends == ["killed" if (kind, seed) == ("new_disk", 11) else "returned"]
+
+
+@pytest.mark.parametrize("kind", ["metadata_fsync_error", "metadata_io_error"])
+@pytest.mark.parametrize("seed", [1, 6])
+def test_a_node_whose_metadata_log_fails_ends(kind: str, seed: int) -> None:
+    struck, trace = told_of(kind, seed)
+    first = next(line for line in trace if line["event"] == "exit")
+    assert first["node"] == struck["node"]
+    assert first["t"] - struck["t"] < 7.0
+
+
+def test_dedicated_controllers_lose_power_too() -> None:
+    struck, _ = told_of("power_cut_controller", 6)
+    assert struck["node"] > 100
+
+
+@pytest.mark.parametrize("kind", ["failover_before_commit", "failover_after_commit"])
+def test_a_controller_dies_around_a_commit(kind: str) -> None:
+    struck, trace = told_of(kind, 1)
+    proposed = [
+        line["t"]
+        for line in trace
+        if line["event"] == "isr_change_proposed" and struck["replica"] in line["proposed_isr"]
+    ]
+    joined = [
+        line["t"] for line in trace if line["event"] == "isr" and struck["replica"] in line["isr"] and line["t"] > 2.0
+    ]
+    assert min(proposed) < struck["t"]
+    assert (min(joined) <= struck["t"]) == (kind == "failover_after_commit")
+
+
+def test_a_replica_hears_at_once_that_it_is_out_and_in_again() -> None:
+    struck, trace = told_of("removed_and_readded", 1)
+    about = [
+        line["replicas"]
+        for line in trace
+        if line["source"] == "metadata"
+        and (line.get("topic"), line.get("partition")) == (struck["topic"], struck["partition"])
+        and line["t"] >= 2.0
+    ]
+    assert any(struck["replica"] not in replicas for replicas in about)
+    assert struck["replica"] in about[-1]
+
+
+def test_connections_of_clients_are_reset() -> None:
+    struck, _ = told_of("reset_clients", 1)
+    assert struck["connections"] > 0
