@@ -50,6 +50,8 @@ from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.log_names import partition_of
 
 TICK_S: Final = 0.05
+# Faults after which nothing on a disk says that its process ended in order, although it did.
+UNMARKED: Final = ("lose_mark", "wipe_stopped", "new_disk")
 
 # Of one partition in the newest image: topic id, history, registration, effective min ISR.
 _Committed: TypeAlias = tuple[UUID, PartitionHistory, PartitionRegistration, int]
@@ -191,6 +193,8 @@ class Watch:
             self._mark(TopicPartition(str(fields["topic"]), int(str(fields["partition"]))))
             return
         path, node_id = fields.get("path"), fields.get("node")
+        if event in UNMARKED and isinstance(node_id, int):
+            self._ended_unclean[node_id] = None
         if isinstance(path, str) and isinstance(node_id, int) and path.endswith(LEADER_EPOCH_CHECKPOINT):
             partition = partition_of(path.split("/")[-2])
             if partition is not None:
