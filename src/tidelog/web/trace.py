@@ -15,6 +15,8 @@ FORMAT: Final = 1
 MOST_BYTES: Final = 64 * 1024 * 1024
 # A state is kept for each so many lines: going back costs at most as many lines.
 EVERY: Final = 512
+# What a trace tells of faults that did not strike, or not yet.
+_NOTHING_STRUCK: Final = ("skipped", "armed", "missed", "asked")
 
 
 class BadTrace(ValueError):
@@ -94,7 +96,7 @@ class Folding:
         elif event == "end":
             kind = self._faults.pop(told["number"], f"fault {told['number']}")
             self._timeline.say(f"{kind} is over", Reason("fault", ""), now_ms)
-        elif event not in ("skipped", "armed", "asked"):
+        elif event not in _NOTHING_STRUCK:
             if "number" in told:
                 self._faults[told["number"]] = event.replace("_", " ")
             self._timeline.say(in_words(told), Reason("fault", "", (), "warning"), now_ms, node=told.get("node"))
@@ -235,7 +237,7 @@ def is_notable(line: Mapping[str, Any]) -> bool:
     if line["source"] in ("metadata", "run"):
         return True
     if line["source"] == "fault":
-        return bool(line["event"] not in ("skipped", "armed", "asked"))
+        return line["event"] not in _NOTHING_STRUCK
     return line["source"] == "node" and line["event"] not in (
         "following_started",
         "logs_loading",

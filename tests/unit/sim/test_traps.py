@@ -55,7 +55,7 @@ def test_a_trap_that_never_springs_does_not_count() -> None:
         cluster.run(world.injector.run())
         cluster.run_for(10.0)
         assert (world.injector.struck, len(world.injector.tried)) == (0, 1)
-        assert world.events() == ["armed", "end"]
+        assert world.events() == ["armed", "missed"]
         world.append()
 
 

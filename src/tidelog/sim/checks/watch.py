@@ -58,6 +58,8 @@ UNCLEAN_ELECTION: Final = "unclean_election"
 """The fault that is an administrator who asks for one."""
 ASKED_S: Final = 30.0
 """How long such a request may be on its way: links are cut and processes stand still for less."""
+# Faults after which nothing on a disk says that its process ended in order, although it did.
+UNMARKED: Final = ("lose_mark", "wipe_stopped", "new_disk")
 
 # Of one partition in the newest image: topic id, history, registration, effective min ISR.
 _Committed: TypeAlias = tuple[UUID, PartitionHistory, PartitionRegistration, int]
@@ -206,6 +208,8 @@ class Watch:
         if UNCLEAN_ELECTION in (event, fields.get("fault")):
             self._unclean_asked_s = self._cluster.loop.time()
         path, node_id = fields.get("path"), fields.get("node")
+        if event in UNMARKED and isinstance(node_id, int):
+            self._ended_unclean[node_id] = None
         if isinstance(path, str) and isinstance(node_id, int) and path.endswith(LEADER_EPOCH_CHECKPOINT):
             partition = partition_of(path.split("/")[-2])
             if partition is not None:

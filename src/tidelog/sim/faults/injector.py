@@ -185,7 +185,8 @@ class Injector:
                 self.field.disturbed[node_id] = left
             else:
                 del self.field.disturbed[node_id]
-        self._trace.record(FAULT, "end", number=number)
+        missed = applied.moment is not None and not applied.moment.came
+        self._trace.record(FAULT, "missed" if missed else "end", number=number)
         assert applied.end is not None
         applied.end()
 
