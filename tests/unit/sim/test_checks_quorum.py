@@ -11,9 +11,9 @@ from tests.unit.sim.watched import World, watched
 
 from tidelog.metadata.image import EMPTY_IMAGE, Provenance
 from tidelog.quorum.raft import Raft
+from tidelog.sim.checks.finding import _disk_of
 from tidelog.sim.checks.invariant import InvariantBroken
 from tidelog.sim.checks.quorum import SLACK_S, CutOffLeader, Member, Quorum
-from tidelog.sim.checks.watch import _disk_of
 
 PATIENCE_S = 3.0
 

@@ -51,12 +51,12 @@ class World:
     def look(self) -> PartitionLook:
         """As if nobody had looked before: every log is read from its beginning."""
         watch = self.watch
-        watch._replicas.clear()
-        watch._stale.update(dict.fromkeys(self.cluster.nodes))
+        watch._found.of.clear()
+        watch._found.look_again(self.cluster.nodes)
         look = watch._look_of(ORDERS)
         assert look is not None
         for replica in look.replicas:
-            watch._note_exposure(replica)
+            watch._found.note_exposure(replica)
         assert [replica.node_id for replica in look.replicas] == [1, 2, 3]
         return look
 
