@@ -47,6 +47,8 @@ PROPERTIES: Final = {
     "producer.id.expiration.ms": "2147483647",
     # Leaders take out who is behind while faults last, and do not leave it to sessions.
     "replica.lag.time.max.ms": "3000",
+    # How long the first member of a group waits for others to come: so short shows as much.
+    "group.initial.rebalance.delay.ms": "500",
 }
 
 # As it is; in many small answers, and a leader far ahead gives a follower a second fetcher; batch by batch. What is
@@ -329,6 +331,7 @@ class _Run:
             await self._writers.check()
             await self._readers.stop()
             await self._group.stop()
+            await self._group.check()
         self._trace.record(RUN, "end_of_run")
 
     async def _settle(self) -> None:

@@ -82,7 +82,7 @@ def test_a_write_that_is_not_read_back_is_shown_with_the_replicas(monkeypatch: p
 
 def test_a_lost_commit_is_shown_with_the_replicas_that_should_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def stop(self: Group) -> None:
-        self._office.watch.on_commit_lost(self._stored(), ORDERS, 7, 3)
+        self._office.watch.on_commit_lost(self._stored("watchers"), ORDERS, 7, 3)
 
     monkeypatch.setattr(Group, "stop", stop)
     failure = broken()

@@ -12,6 +12,7 @@ from tidelog.client.groups import committed_offsets
 from tidelog.coordinator.partitioning import partition_for
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
+from tidelog.sim.checks.liveness import Unsettled
 from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import TOPIC, Office, dismiss
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -20,6 +21,9 @@ GROUP: Final = "watchers"
 MEMBERS: Final = 2
 BACKOFF_S: Final = 0.2
 COMMIT_S: Final = 1.0
+LATE_S: Final = 60.0
+"""How long a group may take to come about once faults are over."""
+LATE_NAMES: Final = 20
 
 
 class Group:
@@ -38,6 +42,43 @@ class Group:
 
     async def stop(self) -> None:
         await dismiss(self._tasks)
+
+    async def check(self) -> None:
+        """Once all is quiet: what was committed is still there, and every coordinator lets a new group join and commit.
+
+        A group of its own for each: in the old one members that a fault took away are waited for.
+        """
+        async with self._office.client("group checker", retry_s=LATE_S) as client:
+            era, before = self._offsets_era(), dict(self._committed)
+            self._compare(before, await _offsets(client, GROUP), era)
+            await asyncio.gather(*(self._join_late(client, group) for group in self._late_groups()))
+
+    async def _join_late(self, client: Client, group: str) -> None:
+        member = GroupMember(client, group, [TOPIC])
+        what = "join"
+        try:
+            async with asyncio.timeout(LATE_S):
+                assigned = dict.fromkeys(await member.join(), 1)
+                what = "commit"
+                while not await member.commit(assigned):
+                    await member.join()
+                what = "leave"
+                await member.leave()
+        except TimeoutError as error:
+            raise Unsettled(f"nobody could {what} the group {group} within {LATE_S:g} s") from error
+        if len(assigned) != self._office.partitions:
+            raise Unsettled(f"the only member of the group {group} was given {list(map(str, assigned))}")
+        for tp, offset in (await _offsets(client, group)).items():
+            if offset != assigned.pop(tp):
+                self._office.watch.on_commit_lost(self._stored(group), tp, 1, offset)
+        for tp in assigned:
+            self._office.watch.on_commit_lost(self._stored(group), tp, 1, 0)
+        self._office.trace.record(CLIENT, "joined_late", group=group)
+
+    def _late_groups(self) -> list[str]:
+        """Names of groups, one for each partition of commits, and so for each coordinator there may be."""
+        names = {self._stored(name): name for name in (f"late-{number}" for number in reversed(range(LATE_NAMES)))}
+        return sorted(names.values())
 
     async def _belong(self, number: int) -> None:
         rng = self._office.rng(f"member {number}")
@@ -58,7 +99,7 @@ class Group:
         while True:
             assigned = await member.join()
             era, before = self._offsets_era(), dict(self._committed)
-            found = {tp: committed.offset for tp, committed in (await committed_offsets(client, GROUP)).items()}
+            found = await _offsets(client, GROUP)
             self._compare(before, found, era)
             consumer = Consumer(client)
             consumer.assign({tp: found.get(tp, 0) for tp in assigned})
@@ -89,13 +130,13 @@ class Group:
             return
         for tp, offset in before.items():
             if found.get(tp, 0) < offset:
-                self._office.watch.on_commit_lost(self._stored(), tp, offset, found.get(tp, 0))
+                self._office.watch.on_commit_lost(self._stored(GROUP), tp, offset, found.get(tp, 0))
 
-    def _stored(self) -> TopicPartition:
-        """Where the commits of the group stand."""
+    def _stored(self, group: str) -> TopicPartition:
+        """Where the commits of a group stand."""
         topic = self._office.watch.image.topic(GROUP_OFFSETS_TOPIC)
         count = 1 if topic is None else len(topic.partitions)
-        return TopicPartition(GROUP_OFFSETS_TOPIC, partition_for(GROUP, count))
+        return TopicPartition(GROUP_OFFSETS_TOPIC, partition_for(group, count))
 
     def _offsets_era(self) -> int:
         """Changes when an unclean election may have lost commits; those remembered are then forgotten."""
@@ -106,3 +147,7 @@ class Group:
             self._era = era
             self._committed.clear()
         return era
+
+
+async def _offsets(client: Client, group: str) -> dict[TopicPartition, int]:
+    return {tp: committed.offset for tp, committed in (await committed_offsets(client, group)).items()}
