@@ -281,6 +281,8 @@ def _print_totals(totals: "Totals") -> None:
         ["snapshots written", totals.snapshots],
         ["snapshots fetched", totals.fetched_snapshots],
         ["acknowledged batches", totals.acknowledged],
+        ["records given up", totals.forgotten],
+        ["commits of a group", totals.commits],
         ["records read", totals.read],
     ]
     print_table(["WHAT", "TIMES"], rows)
@@ -301,6 +303,8 @@ def _as_json(
         "snapshots": totals.snapshots,
         "fetched_snapshots": totals.fetched_snapshots,
         "acknowledged_batches": totals.acknowledged,
+        "records_given_up": totals.forgotten,
+        "commits": totals.commits,
         "records_read": totals.read,
         "failure": None
         if failure is None or outcome is None

@@ -34,6 +34,9 @@ class Totals:
     snapshots: int = 0
     fetched_snapshots: int = 0
     acknowledged: int = 0
+    forgotten: int = 0
+    """Acknowledged records that an unclean election may have lost."""
+    commits: int = 0
     read: int = 0
 
     def add(self, outcome: Outcome) -> None:
@@ -48,6 +51,8 @@ class Totals:
         self.snapshots += counts.get(SNAPSHOT_WRITTEN, 0)
         self.fetched_snapshots += counts.get(SNAPSHOT_FETCHED, 0)
         self.acknowledged += outcome.acknowledged
+        self.forgotten += outcome.forgotten
+        self.commits += outcome.commits
         self.read += outcome.read
 
     def never_happened(self, settings: Settings) -> list[str]:
@@ -60,6 +65,7 @@ class Totals:
         if whole:
             led_to = {
                 "elections": self.elections,
+                "commits of a group": self.commits,
                 "unclean elections": self.unclean,
                 "ISR changes": self.isr_changes,
                 "truncations": self.truncations,

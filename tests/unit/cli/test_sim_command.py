@@ -86,7 +86,11 @@ def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "of them unclean": "1",
         "ISR changes": "6",
         "truncations": "4",
+        "snapshots written": "0",
+        "snapshots fetched": "0",
         "acknowledged batches": "10",
+        "records given up": "0",
+        "commits of a group": "2",
         "records read": "14",
     }
     assert run(["sim", "--seeds", "0..1", "--json"]) == 0
