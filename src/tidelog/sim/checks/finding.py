@@ -45,9 +45,16 @@ class Replicas:
         """When they are next asked for."""
         self._stale.update(dict.fromkeys(node_ids))
 
-    def find_stale(self, image: ClusterImage) -> None:
-        for node_id in list(self._stale):
-            self._find(node_id, image)
+    def find_stale(self, partition: TopicPartition, image: ClusterImage) -> None:
+        """Those, and nodes that have another log of this partition by now: one may be deleted and made anew."""
+        known = self.of.get(partition, {})
+        for node_id, node in self._cluster.nodes.items():
+            running = node.node
+            logs = None if running is None or node.machine.state is State.OFF else running._logs
+            log = None if logs is None else logs.get(partition)
+            replica = known.get(node_id)
+            if node_id in self._stale or (log is not None and (replica is None or replica.log is not log)):
+                self._find(node_id, image)
 
     def find_changed(self, image: ClusterImage) -> None:
         """The same, and nodes that have another process, other logs or another broker than they had."""

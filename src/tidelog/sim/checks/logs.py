@@ -17,6 +17,13 @@ class Offsets(_LogInvariant):
 
     number = 13
 
+    def on_partition(self, look: PartitionLook) -> None:
+        super().on_partition(look)
+        for replica in look.replicas:
+            # One that is gone may have died in the middle of a truncation.
+            if replica.alive and (wrong := replica.mirror.wrong_end()) is not None:
+                raise self.broken(f"{replica.name}: {wrong}")
+
 
 class Idempotence(_LogInvariant):
     """Each (producer, epoch, sequence) at most once and in order, across failover and restart, within

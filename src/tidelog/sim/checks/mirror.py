@@ -83,10 +83,15 @@ class LogMirror:
                 self._segment_base, self._position = segment.base_offset, 0
             if segment.size > self._position:
                 self._read(segment.path, segment.size)
-        # A directory that failed may have done so in the middle of a truncation; its logs are not used any more.
-        if self.end != log.log_end_offset and log.directory.failure is None:
-            self._problem("Offsets", f"the log is to end at {log.log_end_offset}, its bytes end at {self.end}")
         return True
+
+    def wrong_end(self) -> str | None:
+        """Whether the bytes end where the log says, as of the last refresh. Not while it is being cut."""
+        end = self._end
+        # A directory that failed may have done so in the middle of a truncation; its logs are not used any more.
+        if self.end == end or self.log.directory.failure is not None:
+            return None
+        return f"{self.log.topic_partition}: the log is to end at {end}, its bytes end at {self.end}"
 
     def at(self, offset: int) -> Batch | None:
         """The batch that begins there."""

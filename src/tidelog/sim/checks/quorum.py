@@ -78,6 +78,8 @@ class Quorum(Invariant):
             known.refresh()
             for problem in known.problems:
                 raise self.broken(f"node {member.node_id}: {problem.what}")
+            if (wrong := known.wrong_end()) is not None:
+                raise self.broken(f"node {member.node_id}: {wrong}")
         for member in members:
             self._check(member)
 

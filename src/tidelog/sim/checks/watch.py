@@ -296,7 +296,7 @@ class Watch(Told):
         if committed is None:
             return None
         topic_id, history, registration, effective_min_isr = committed
-        self._found.find_stale(self.image)
+        self._found.find_stale(partition, self.image)
         replicas: list[ReplicaLook] = []
         for replica in self._found.of.get(partition, {}).values():
             if replica.partition is None and replica.alive:
