@@ -295,9 +295,9 @@ def admits(field: Field, leader: int, replica: int, *, committed: bool = False) 
 
 
 KINDS: Final = (
-    FaultKind(name="leader_swings", profile="control", strike=leader_swings, weight=2.0, has_steps=True),
+    FaultKind(name="leader_swings", profile="control", strike=leader_swings, weight=4.0, has_steps=True),
     FaultKind(
-        name="reboot_while_admitted", profile="control", strike=reboot_while_admitted, weight=2.0, has_steps=True
+        name="reboot_while_admitted", profile="control", strike=reboot_while_admitted, weight=2.5, has_steps=True
     ),
-    FaultKind(name="lost_answer", profile="control", strike=lost_answer, weight=2.0, has_steps=True),
+    FaultKind(name="lost_answer", profile="control", strike=lost_answer, weight=2.5, has_steps=True),
 )
