@@ -122,10 +122,10 @@ def crash_append(field: Field, rng: random.Random) -> Applied | None:
 
 
 KINDS: Final = (
-    FaultKind(name="crash_load", profile="process", strike=crash_load, weight=0.5),
+    FaultKind(name="crash_load", profile="process", strike=crash_load, weight=0.7),
     FaultKind(name="crash_roll", profile="process", strike=crash_roll, weight=0.5),
     FaultKind(name="crash_snapshot", profile="process", strike=crash_snapshot, weight=1.0),
     FaultKind(name="crash_checkpoint", profile="process", strike=crash_checkpoint, weight=0.3),
     FaultKind(name="crash_truncation", profile="process", strike=crash_truncation, weight=0.5),
-    FaultKind(name="crash_append", profile="process", strike=crash_append, weight=0.5),
+    FaultKind(name="crash_append", profile="process", strike=crash_append, weight=0.6),
 )

@@ -129,6 +129,8 @@ def removed_and_readded(field: Field, rng: random.Random) -> Applied | None:
 
 KINDS: Final = (
     FaultKind(name="failover_before_commit", profile="control", strike=failover_before_commit, has_steps=True),
-    FaultKind(name="failover_after_commit", profile="control", strike=failover_after_commit, has_steps=True),
+    FaultKind(
+        name="failover_after_commit", profile="control", strike=failover_after_commit, weight=1.5, has_steps=True
+    ),
     FaultKind(name="removed_and_readded", profile="control", strike=removed_and_readded, has_steps=True),
 )

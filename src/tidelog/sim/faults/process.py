@@ -92,7 +92,7 @@ def fast_reboot(field: Field, rng: random.Random) -> Applied | None:
 
 KINDS: Final = (
     FaultKind(name="kill", profile="process", strike=kill, weight=2.0),
-    FaultKind(name="kill_all", profile="process", strike=kill_all, weight=0.1),
+    FaultKind(name="kill_all", profile="process", strike=kill_all, weight=0.25),
     FaultKind(name="stop", profile="process", strike=stop),
     FaultKind(name="pause", profile="process", strike=pause),
     FaultKind(name="stall", profile="process", strike=stall),

@@ -101,5 +101,5 @@ def _pick_loser(field: Field, rng: random.Random, among: list[int]) -> int | Non
 KINDS: Final = (
     FaultKind(name="lose_mark", profile="disk", strike=lose_mark, weight=0.7),
     FaultKind(name="wipe_stopped", profile="disk", strike=wipe_stopped, weight=0.7),
-    FaultKind(name="new_disk", profile="disk", strike=new_disk, weight=1.5),
+    FaultKind(name="new_disk", profile="disk", strike=new_disk, weight=2.5),
 )
