@@ -48,7 +48,8 @@ class HighWatermark(Invariant):
                 continue
             if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
                 raise self.broken(f"{look.topic_partition}: outside of the log of {replica.name}: {replica.describe()}")
-            if log.high_watermark > look.history.true_hw > 0 and replica.node_id in look.history.trusted:
+            # After an unclean election a follower goes by what it heard before until its new leader tells it.
+            if look.history.era == 0 and log.high_watermark > look.history.true_hw:
                 raise self.broken(
                     f"{look.topic_partition}: {replica.name} has {log.high_watermark}, no leader showed more than "
                     f"{look.history.true_hw}"
