@@ -131,12 +131,19 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
     if show:
         progress("")
     missing = [] if failed is not None else totals.never_happened(settings)
-    if as_json:
-        print_json(_as_json(totals, failed, settings) | {"never_happened": missing})
-    else:
+    if not as_json:
         _print_totals(totals)
     if failed is not None:
-        _explain(failed, settings, shrinking=shrinking, show=show, as_json=as_json)
+        smaller = _made_smaller(failed, settings, show=show) if shrinking else (failed.plan, failed)
+        if as_json:
+            only = _numbers(smaller[0]) if len(smaller[0]) < len(failed.plan) else None
+            print_json(_as_json(totals, smaller[1], settings, only) | {"never_happened": missing})
+        else:
+            _explain(failed, settings, *smaller)
+        assert failed.failure is not None
+        raise CommandFailed(f"{failed.failure.invariant} is broken: {_command(failed.seed, settings)}")
+    if as_json:
+        print_json(_as_json(totals, None, settings) | {"never_happened": missing})
     if missing:
         raise CommandFailed(f"never happened in {totals.seeds} seeds: {', '.join(missing)}")
 
@@ -214,32 +221,34 @@ def _replay_durability(seed: int, text: str, trace: Path | None, as_json: bool) 
         raise CommandFailed(f"seed {seed} came to no end: {verdict.broken}")
 
 
-def _explain(failed: "Outcome", settings: "Settings", *, shrinking: bool, show: bool, as_json: bool) -> None:
+def _made_smaller(failed: "Outcome", settings: "Settings", *, show: bool) -> "tuple[list[PlannedFault], Outcome]":
+    """The faults that are left, and what they lead to."""
     from tidelog.sim.runner import shrink
-
-    assert failed.failure is not None
 
     def on_try(left: int) -> None:
         if show:
             progress(f"seed {failed.seed} made smaller: {left} faults left")
 
-    plan, outcome = failed.plan, failed
-    if shrinking:
-        plan, outcome = _quiet(lambda: shrink(failed, settings, on_try=on_try))
+    smaller = _quiet(lambda: shrink(failed, settings, on_try=on_try))
     if show:
         progress("")
-    replay = _command(failed.seed, settings)
-    if not as_json:
-        assert outcome.failure is not None
-        for line in outcome.failure.lines():
-            print(line)
-        print(f"faults left of {len(failed.plan)}:")
-        for fault in plan:
-            print(f"  {fault.number} at {fault.at_s:.3f} s: {fault.kind}")
-        print(f"replay: {replay}")
-        if len(plan) < len(failed.plan):
-            print(f"replay: {_command(failed.seed, settings, ','.join(str(fault.number) for fault in plan))}")
-    raise CommandFailed(f"{failed.failure.invariant} is broken: {replay}")
+    return smaller
+
+
+def _explain(failed: "Outcome", settings: "Settings", plan: "list[PlannedFault]", outcome: "Outcome") -> None:
+    assert outcome.failure is not None
+    for line in outcome.failure.lines():
+        print(line)
+    print(f"faults left of {len(failed.plan)}:")
+    for fault in plan:
+        print(f"  {fault.number} at {fault.at_s:.3f} s: {fault.kind}")
+    print(f"replay: {_command(failed.seed, settings)}")
+    if len(plan) < len(failed.plan):
+        print(f"replay: {_command(failed.seed, settings, _numbers(plan))}")
+
+
+def _numbers(plan: "list[PlannedFault]") -> str:
+    return ",".join(str(fault.number) for fault in plan)
 
 
 def _command(seed: int, settings: "Settings", only: str | None = None) -> str:

@@ -246,7 +246,9 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on to other seeds and names this one
             told = [line.rstrip() for line in traceback.format_exception(error)]
             what = f"{type(error).__name__}: {error}"
-            failure = Failure(invariant="Unhandled", what=what, events=[*trace.last(), *told])
+            failure = Failure(
+                invariant="Unhandled", what=what, replicas=self._watch.everything(), events=[*trace.last(), *told]
+            )
         unhandled = cluster.unhandled() + self._surprises() + self._unhandled
         if failure is None and unhandled:
             failure = Failure(
@@ -329,6 +331,7 @@ class _Run:
             await self._writers.confirm()
             await self._settle()
             await self._writers.check()
+            await self._until(self._readers.behind)
             await self._readers.stop()
             await self._group.stop()
             await self._group.check()

@@ -130,6 +130,8 @@ def test_a_failure_prints_all_that_is_known_and_ends_the_run(
         f"replay: {replay} --only 1",
     ]
     assert said.err == f"tidelog: LogMatching is broken: {replay}\n"
+    assert run(["sim", "--seeds", "3..5", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failure"]["replay"] == "tidelog sim --replay 4 --only 1"
     assert run(["sim", "--seeds", "3..5", "--no-shrink", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)["failure"]
     assert told.pop("replay") == "tidelog sim --replay 4"

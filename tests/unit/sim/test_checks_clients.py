@@ -22,6 +22,7 @@ def test_reading_what_was_acknowledged_breaks_nothing(world: World) -> None:
             world.watch.on_read(ORDERS, offset, offset, value, 0)
     world.watch.on_latest(ORDERS, 0, END, (-1, -1), 0)
     world.watch.on_latest(ORDERS, 0, END, (0, END), 0)
+    world.watch.on_latest(ORDERS, 0, END, (1, END), 0)
     assert world.failure() is None
 
 
@@ -51,6 +52,11 @@ TOLD: list[tuple[Callable[[World], None], str, str]] = [
         lambda world: world.watch.on_latest(ORDERS, 0, 4, (0, 5), 0),
         "HighWatermark",
         "ListOffsets said 5 in epoch 0, then 4",
+    ),
+    (
+        lambda world: world.watch.on_latest(ORDERS, 0, 5, (1, 4), 0),
+        "HighWatermark",
+        "ListOffsets said 4 in epoch 1, then 5 in 0",
     ),
 ]
 

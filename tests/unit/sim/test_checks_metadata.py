@@ -56,6 +56,21 @@ def image(registration: PartitionRegistration, starts: Sequence[int] = (1, 1, 1,
     )
 
 
+def test_nobody_is_let_in_by_what_an_earlier_process_had() -> None:
+    """KIP-903: the leader has to have seen it caught up under the broker epoch that it has when that is committed."""
+    before, after = partition([1, 2], 1, (4, 7)), partition([1, 2, 3], 1, (4, 8))
+    UncleanExclusion(lambda broker_id: False).on_metadata(image(before), image(after))
+    UncleanExclusion(lambda broker_id: False, lambda tp, broker_id: 31).on_metadata(image(before), image(after))
+    check = UncleanExclusion(lambda broker_id: False, lambda tp, broker_id: 30)
+    with pytest.raises(InvariantBroken, match="broker 3 joined in epoch 31 by what it had in epoch 30") as broken:
+        check.on_metadata(image(before), image(after))
+    assert str(broken.value.partition) == "orders-0"
+    # Nobody lets in who is elected.
+    check.on_metadata(
+        image(partition([], -1, (4, 7))), image(partition([3], 3, (5, 8), leader_recovery_state=RECOVERING))
+    )
+
+
 def test_whoever_is_elected_from_neither_isr_nor_elr_has_to_say_so() -> None:
     check = UncleanExclusion(lambda broker_id: False)
     nobody = partition([], -1, (4, 7), last_known_elr=(2,))

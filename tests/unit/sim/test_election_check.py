@@ -20,7 +20,7 @@ from tidelog.metadata.image import (
     TopicImage,
 )
 from tidelog.sim.checks.invariant import InvariantBroken
-from tidelog.sim.checks.metadata import ElectionAllowed, Rules
+from tidelog.sim.checks.metadata import ElectionAllowed, Rules, is_unclean
 from tidelog.sim.cluster import properties_of, roles_of
 
 NODE, _ = NodeConfig.parse(properties_of(1, roles_of(3)))
@@ -107,6 +107,17 @@ def test_who_registers_after_an_unclean_end_has_left_the_elr_by_that() -> None:
     judge(image(before, up=[]), after, unclean=[2])
     with pytest.raises(InvariantBroken, match=r"though \[2\] have everything"):
         judge(image(before, up=[]), after)
+
+
+def test_who_has_not_recovered_yet_is_elected_again_as_any_other() -> None:
+    """The state stays RECOVERING over a clean election: such a one is not unclean by that."""
+    fenced = partition(-1, [], 6, elr=(2,), leader_recovery_state=LeaderRecoveryState.RECOVERING)
+    again = elected(2, 7)
+    assert not is_unclean(fenced, again)
+    judge(image(fenced, up=[]), image(again, up=[2]))
+    assert is_unclean(fenced, elected(1, 7))
+    with pytest.raises(InvariantBroken, match="nobody asked for broker 1"):
+        judge(image(fenced, up=[]), image(elected(1, 7), up=[1]))
 
 
 def test_a_clean_election_is_nothing_to_it() -> None:

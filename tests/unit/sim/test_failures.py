@@ -1,6 +1,8 @@
 """What a run in which something broke tells: the invariant, its statement, the state around it, the last events."""
 
 import asyncio
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +14,7 @@ from tidelog.metadata.image import ClusterImage
 from tidelog.sim.campaign import Settings, run_seed
 from tidelog.sim.checks.failure import Failure
 from tidelog.sim.checks.quorum import Quorum
+from tidelog.sim.checks.watch import Watch
 from tidelog.sim.workloads.groups import Group
 from tidelog.sim.workloads.readers import Readers
 from tidelog.sim.workloads.writers import Ledger
@@ -114,3 +117,12 @@ def test_a_client_that_ended_in_the_middle_fails_the_run(monkeypatch: pytest.Mon
     assert failure is not None
     assert (failure.invariant, failure.what) == ("Unhandled", "KeyError: 'planted'")
     assert any(line.startswith("Traceback") for line in failure.events)
+    assert any(line.startswith("orders-1 committed at metadata offset ") for line in failure.replicas)
+
+
+def test_a_reader_that_does_not_get_on_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watch, "end_of", lambda self, partition: 1_000_000)
+    failure = run_seed(0, replace(SHORT, quiet_timeout_s=5.0), plan=[]).failure
+    assert failure is not None
+    assert failure.invariant == "Liveness"
+    assert re.fullmatch(r"a reader of orders-\d has come to \d+ of 1000000", failure.what)

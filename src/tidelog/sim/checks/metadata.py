@@ -45,10 +45,16 @@ def is_unclean(before: PartitionRegistration, after: PartitionRegistration) -> b
     if after.leader_epoch == before.leader_epoch or after.leader < 0:
         return False
     if after.leader_recovery_state is LeaderRecoveryState.RECOVERING:
-        return True
+        # One that has not recovered yet is elected again from ISR or ELR as any other: it is who has everything.
+        again = before.leader_recovery_state is LeaderRecoveryState.RECOVERING and _is_next(before, after)
+        return not (again and after.leader in (*before.isr, *before.elr))
     # Caught up and elected in one: its joining completed a reassignment after which it is the one to lead.
-    completed = after.replicas != before.replicas and after.partition_epoch == before.partition_epoch + 1
+    completed = after.replicas != before.replicas and _is_next(before, after)
     return after.leader not in (*before.isr, *before.elr) and not completed
+
+
+def _is_next(before: PartitionRegistration, after: PartitionRegistration) -> bool:
+    return after.partition_epoch == before.partition_epoch + 1
 
 
 class Rules:
@@ -110,8 +116,23 @@ class UncleanExclusion(Invariant):
 
     number = 11
 
-    def __init__(self, ended_unclean: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        ended_unclean: Callable[[int], bool],
+        proposed_epoch: Callable[[TopicPartition, int], int | None] = lambda partition, broker_id: None,
+    ) -> None:
         self._ended_unclean = ended_unclean
+        self._proposed_epoch = proposed_epoch
+
+    def _check_joined(self, after: ClusterImage, change: _Changed) -> None:
+        """Whoever its leader lets in had caught up in the process that is let in."""
+        if change.after.leader_epoch != change.before.leader_epoch:
+            return
+        for broker_id in change.after.isr:
+            broker, seen = after.brokers.get(broker_id), self._proposed_epoch(change.partition, broker_id)
+            if broker_id not in change.before.isr and broker is not None and seen not in (None, broker.epoch):
+                what = f"broker {broker_id} joined in epoch {broker.epoch} by what it had in epoch {seen}: {change}"
+                raise self.broken(what, change.partition)
 
     def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
         anew = [
@@ -125,6 +146,7 @@ class UncleanExclusion(Invariant):
             if change.after.partition_epoch > change.before.partition_epoch + 1:
                 # Not every batch was seen: it may have caught up in between.
                 continue
+            self._check_joined(after, change)
             for broker_id in set(change.after.elr) - {*change.before.isr, *change.before.elr}:
                 raise self.broken(f"broker {broker_id} came into the ELR from nowhere: {change}", change.partition)
             now = change.after

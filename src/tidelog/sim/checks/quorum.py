@@ -43,6 +43,11 @@ def _state_of(member: Member) -> tuple[object, ...]:
     return (member.process, log, role.epoch, type(role), raft.high_watermark, log.log_end_offset, log.truncations)
 
 
+def _beside(image: ClusterImage) -> tuple[object, ...]:
+    """What a difference does not tell of."""
+    return image.next_producer_id, image.controllers, image.client_quotas
+
+
 class Quorum(Invariant):
     """One leader per epoch; one persisted vote per epoch; HW monotonic and held by a majority of the voters in force;
     no truncation below HW; snapshot at X = replay of 0..X.
@@ -118,7 +123,7 @@ class Quorum(Invariant):
         known = self._images.setdefault(offset, image)
         if known is not image:
             difference = compare(known, image)
-            if not difference.is_empty or known.next_producer_id != image.next_producer_id:
+            if not difference.is_empty or _beside(known) != _beside(image):
                 raise self.broken(f"node {node_id} has other metadata at {offset} than was seen before: {difference}")
         if len(self._images) > 2 * KEPT_IMAGES:
             self._images = dict(list(self._images.items())[KEPT_IMAGES:])

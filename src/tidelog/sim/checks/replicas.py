@@ -26,6 +26,11 @@ class CandidateCompleteness(Invariant):
         # The newest proposal of each partition, and the broker epoch it was made with.
         self._proposals: dict[TopicPartition, tuple[PendingExpand, int]] = {}
 
+    def proposed_epoch(self, partition: TopicPartition, newcomer: int) -> int | None:
+        """The broker epoch under which its leader, when it last wanted somebody in the ISR, had seen this one."""
+        known = self._proposals.get(partition)
+        return None if known is None or known[0].newcomer != newcomer else known[1]
+
     def on_partition(self, look: PartitionLook) -> None:
         self._check_members(look)
         leader = look.leader

@@ -87,7 +87,7 @@ class Told(ABC):
         history = self._history(partition)
         if history.era != era or leader_epoch < history.first_epoch:
             return
-        if leader_epoch >= before[0] and offset < before[1]:
+        if (offset < before[1]) if leader_epoch >= before[0] else (offset > before[1]):
             what = f"{partition}: ListOffsets said {before[1]} in epoch {before[0]}, then {offset} in {leader_epoch}"
             self._fail(HighWatermark().broken(what), self._look_of(partition))
         history.latest = max(history.latest, (leader_epoch, offset))
@@ -96,6 +96,10 @@ class Told(ABC):
         """`stored` is where the group's commits stand."""
         what = f"the group had committed {committed} of {partition}, and has {found} now: see {stored}"
         self._fail(GroupCommits().broken(what, stored), None)
+
+    def end_of(self, partition: TopicPartition) -> int:
+        """The highest high watermark that a leader has shown."""
+        return self._history(partition).true_hw
 
     def era_of(self, partition: TopicPartition) -> int:
         return self._history(partition).era

@@ -50,6 +50,7 @@ from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.log_names import partition_of
 
 TICK_S: Final = 0.05
+STALE_CHECKPOINT: Final = "stale_checkpoint"
 UNCLEAN_ELECTION: Final = "unclean_election"
 """The fault that is an administrator who asks for one."""
 ASKED_S: Final = 30.0
@@ -76,9 +77,10 @@ class Watch(Told):
         """What was looked at when it failed, in words."""
         self._quorum = Quorum()
         self._cut_off = CutOffLeader(1.5 * config.controller_quorum_fetch_timeout_ms / 1000)
+        candidates = CandidateCompleteness()
         self._invariants: Sequence[Invariant] = (
             LeaderCompleteness(),
-            CandidateCompleteness(),
+            candidates,
             StrongIsr(),
             QuorumSuperset(),
             LogMatching(),
@@ -91,7 +93,7 @@ class Watch(Told):
         self._metadata_invariants: Sequence[Invariant] = (
             Metadata(self._rules),
             MetadataEpochs(),
-            UncleanExclusion(lambda node_id: node_id in self._ended_unclean),
+            UncleanExclusion(lambda node_id: node_id in self._ended_unclean, candidates.proposed_epoch),
             ElectionAllowed(self._rules, lambda node_id: node_id in self._ended_unclean, self._is_unclean_asked_for),
             Reassignment(self._rules),
         )
@@ -191,6 +193,9 @@ class Watch(Told):
         path, node_id = fields.get("path"), fields.get("node")
         if event in UNMARKED and isinstance(node_id, int):
             self._ended_unclean[node_id] = None
+        if event != STALE_CHECKPOINT:
+            # What is lost is made again from the batches.
+            return
         if isinstance(path, str) and isinstance(node_id, int) and path.endswith(LEADER_EPOCH_CHECKPOINT):
             partition = partition_of(path.split("/")[-2])
             if partition is not None:
@@ -203,7 +208,13 @@ class Watch(Told):
 
     def looks(self) -> list[PartitionLook]:
         """Every partition as it is now."""
-        found = [self._look_of(partition) for partition in list(self._found.of)]
+        there = (
+            TopicPartition(topic.name, index)
+            for topic in self.image.topics_by_id.values()
+            for index in topic.partitions
+        )
+        # Also those that nobody has a log of.
+        found = [self._look_of(partition) for partition in dict.fromkeys((*self._found.of, *there))]
         return [look for look in found if look is not None]
 
     def everything(self) -> list[str]:

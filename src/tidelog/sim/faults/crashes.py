@@ -24,6 +24,7 @@ OnlyIf = Callable[[int, str], bool]
 
 def crash(
     field: Field,
+    rng: random.Random,
     nodes: Iterable[int],
     operations: tuple[str, ...] = (),
     path_part: str = "",
@@ -35,9 +36,11 @@ def crash(
 ) -> Applied:
     """Whichever of the nodes first comes to such an operation dies in it, if the cluster can do without it then.
 
-    Its supervisor starts it again.
+    Its supervisor starts it again. Half of the time its machine loses power with it, if it may lose data: what the
+    operations before this one had not synced is gone.
     """
     moment, traps = Moment(), dict[int, Trap]()
+    goes_dark = rng.random() < 0.5
 
     def remove() -> None:
         for node_id, trap in traps.items():
@@ -49,7 +52,13 @@ def crash(
 
         def spring(path: str) -> None:
             remove()
-            moment.come(node=node_id, file=path)
+            dark = goes_dark and field.budget.may_lose(node_id, field.look())
+            if dark:
+                if node_id in field.brokers():
+                    field.budget.lose(node_id, field.image)
+                # When the process is gone: it is in the middle of a call now.
+                field.cluster.loop.call_soon(machine.power_cut)
+            moment.come(node=node_id, file=path, dark=dark)
 
         trap = machine.disk_faults.kill_at(kill, *operations, path_part=path_part, skip=skip)
         trap.only_if = lambda path: only_if(node_id, path) and field.can_spare(node_id)
@@ -69,7 +78,9 @@ def crash_load(field: Field, rng: random.Random) -> Applied | None:
         return None
     field.cluster.kill(node_id)
     nodes = field.cluster.nodes
-    applied = crash(field, [node_id], skip=rng.randrange(LOADING), only_if=lambda node, path: not nodes[node].serves)
+    applied = crash(
+        field, rng, [node_id], skip=rng.randrange(LOADING), only_if=lambda node, path: not nodes[node].serves
+    )
     field.start(node_id)
     return applied
 
@@ -80,7 +91,7 @@ def crash_roll(field: Field, rng: random.Random) -> Applied | None:
     def is_new(node_id: int, path: str) -> bool:
         return not path.endswith(FIRST_SEGMENT) and not field.cluster.machine(node_id).disk.has(path)
 
-    return crash(field, field.cluster.nodes, ("open",), LOG_SUFFIX, skip=rng.randrange(3), only_if=is_new)
+    return crash(field, rng, field.cluster.nodes, ("open",), LOG_SUFFIX, skip=rng.randrange(3), only_if=is_new)
 
 
 def crash_snapshot(field: Field, rng: random.Random) -> Applied | None:
@@ -92,19 +103,26 @@ def crash_snapshot(field: Field, rng: random.Random) -> Applied | None:
         return None
     operation = rng.choice(("open", "append", "fsync", "rename"))
     return crash(
-        field, field.cluster.nodes, (operation,), SUFFIX + PART_SUFFIX, torn=operation == "append", lasts_s=2 * WAITS_S
+        field,
+        rng,
+        field.cluster.nodes,
+        (operation,),
+        SUFFIX + PART_SUFFIX,
+        torn=operation == "append",
+        lasts_s=2 * WAITS_S,
     )
 
 
 def crash_checkpoint(field: Field, rng: random.Random) -> Applied | None:
     """Dies when it is about to write down its high watermarks."""
-    return crash(field, field.brokers(), ("write_atomic",), REPLICATION_OFFSET_CHECKPOINT, skip=rng.randrange(4))
+    return crash(field, rng, field.brokers(), ("write_atomic",), REPLICATION_OFFSET_CHECKPOINT, skip=rng.randrange(4))
 
 
 def crash_truncation(field: Field, rng: random.Random) -> Applied | None:
     """Dies when it is about to cut a log, because a leader has another one."""
     return crash(
         field,
+        rng,
         field.cluster.nodes,
         ("truncate",),
         LOG_SUFFIX,
@@ -118,7 +136,7 @@ def crash_append(field: Field, rng: random.Random) -> Applied | None:
     node_id = field.pick_to_kill(rng, field.brokers())
     if node_id is None:
         return None
-    return crash(field, [node_id], ("append",), LOG_SUFFIX, skip=rng.randrange(30), torn=True)
+    return crash(field, rng, [node_id], ("append",), LOG_SUFFIX, skip=rng.randrange(30), torn=True)
 
 
 KINDS: Final = (

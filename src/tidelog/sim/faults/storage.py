@@ -7,7 +7,6 @@ from typing import Final
 
 from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.quorum.metadata_log import partition_dir
-from tidelog.sim.disk import SimDisk
 from tidelog.sim.disk_faults import WRITES, Trap
 from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.plan import FaultKind
@@ -23,6 +22,7 @@ from tidelog.wire.errors import WireError
 from tidelog.wire.records.batch import BATCH_OVERHEAD, read_header
 
 DOWN_S: Final = (0.1, 12.0)
+_WHOLE: Final = 1 << 20
 # Without them a replica knows less and recovers more; without its epochs it may truncate too much or too little.
 HARMLESS: Final = (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 
@@ -119,26 +119,27 @@ def _damage_checkpoint(field: Field, rng: random.Random, *, stale: bool) -> Appl
     disk = field.cluster.machine(node_id).disk
     if path.endswith(LEADER_EPOCH_CHECKPOINT):
         field.budget.lose(node_id, field.image)
-    before = _offsets(disk, path)
-    if not (stale and disk.make_stale(path, rng)) or _vouches_for_more(before, _offsets(disk, path), path):
+    before = disk.peek(path, 0, _WHOLE)
+    if not (stale and disk.make_stale(path, rng)) or _vouches_for_more(before, disk.peek(path, 0, _WHOLE), path):
         disk.lose(path)
     return field.down(node_id, rng.uniform(*DOWN_S), path=path)
 
 
-def _offsets(disk: SimDisk, path: str) -> dict[str, int]:
-    """Of a table of offsets by topic and partition; read past the node's own code, which traps may wait for."""
-    rows = disk.peek(path, 0, 1 << 20).decode().splitlines()[2:]
-    words = [row.rpartition(" ") for row in rows]
-    return {name: int(offset) for name, _, offset in words}
-
-
-def _vouches_for_more(before: dict[str, int], after: dict[str, int], path: str) -> bool:
+def _vouches_for_more(before: bytes, after: bytes, path: str) -> bool:
     """Whether an older recovery point is from before a cut. The node cannot tell that from synced bytes that are lost:
 
     it keeps the directory offline until somebody looks at it, and nobody does in a simulation. It is lost instead.
     """
-    is_recovery_point = path.endswith(RECOVERY_POINT_CHECKPOINT)
-    return is_recovery_point and any(offset > before.get(name, 0) for name, offset in after.items())
+    if not path.endswith(RECOVERY_POINT_CHECKPOINT):
+        return False
+    known = _offsets(before)
+    return any(offset > known.get(name, 0) for name, offset in _offsets(after).items())
+
+
+def _offsets(table: bytes) -> dict[bytes, int]:
+    """By topic and partition. Not by the node's own code, which traps may wait for."""
+    words = [row.rpartition(b" ") for row in table.splitlines()[2:]]
+    return {name: int(offset) for name, _, offset in words}
 
 
 def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:

@@ -4,17 +4,21 @@ import asyncio
 from typing import Final
 
 from tidelog.client.errors import ClientError
+from tidelog.client.producer import Producer
 from tidelog.client.topics import create_partitions, create_topic, delete_topic
 from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import Office, dismiss
 from tidelog.wire.errors import ApiError
+from tidelog.wire.records.plain import Record
 
-MEAN_GAP_S: Final = 4.0
+MEAN_GAP_S: Final = 2.5
 MOST: Final = 2
+WRITE_S: Final = 2.0
+"""How long a write is tried: to a topic that is not there in vain."""
 
 
 class Churn:
-    """Small topics, made, grown and deleted; the names come again."""
+    """Small topics, made, written to, grown and deleted; the names come again."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
@@ -30,13 +34,20 @@ class Churn:
     async def _go(self) -> None:
         rng = self._office.rng("churn")
         async with self._office.client("churn") as client:
+            producer = Producer(client, delivery_timeout_s=WRITE_S)
             while True:
                 await asyncio.sleep(rng.expovariate(1 / MEAN_GAP_S))
-                name, what = f"churn-{rng.randrange(MOST)}", rng.choice(("make", "make", "grow", "delete"))
+                name, what = (
+                    f"churn-{rng.randrange(MOST)}",
+                    rng.choice(("make", "make", "write", "write", "grow", "delete")),
+                )
                 told = "done"
                 try:
                     if what == "make":
                         await create_topic(client, name, partitions=1)
+                    elif what == "write":
+                        record = Record(timestamp=self._office.now_ms(), key=None, value=b"%d" % rng.randrange(1 << 30))
+                        await producer.send(name, 0, [record] * rng.randint(1, 3))
                     elif what == "grow":
                         await create_partitions(client, name, 2)
                     else:

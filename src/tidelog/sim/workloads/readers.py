@@ -26,10 +26,22 @@ class Readers:
         self.read = 0
         self._office = office
         self._tasks: list[asyncio.Task[None]] = []
+        self._positions: dict[TopicPartition, int] = {}
 
     def begin(self) -> None:
         loop = self._office.cluster.loop
         self._tasks = [loop.create_task(self._read(), name="reader"), loop.create_task(self._ask(), name="asker")]
+
+    def behind(self) -> str | None:
+        """Which partition is not read to its end, once nobody writes any more."""
+        if any(task.done() for task in self._tasks):
+            # By an error, which `stop` raises.
+            return None
+        for partition, position in self._positions.items():
+            end = self._office.watch.end_of(partition)
+            if position < end:
+                return f"a reader of {partition} has come to {position} of {end}"
+        return None
 
     async def stop(self) -> None:
         await dismiss(self._tasks)
@@ -51,7 +63,7 @@ class Readers:
                 # What was read before may be gone: begin again.
                 era = watch.era_of(partition)
                 consumer.assign({partition: 0})
-            position = consumer.positions[partition]
+            position = self._positions[partition] = consumer.positions[partition]
             try:
                 found = await consumer.poll()
             except (ApiError, ClientError) as error:
@@ -71,7 +83,7 @@ class Readers:
                 )
             for consumed in found:
                 watch.on_read(partition, position, consumed.record.offset, bytes(consumed.record.value or b""), era)
-                position = consumed.record.offset + 1
+                position = self._positions[partition] = consumed.record.offset + 1
             if found and not office.hurried():
                 await asyncio.sleep(rng.expovariate(1 / LEISURE_S))
 

@@ -61,7 +61,9 @@ class Ledger:
                 wrong.append(f"duplicate: {value!r} stands at {offsets} of partition {partition}")
             elif offset >= 0 and offset not in offsets:
                 wrong.append(f"inconsistent-offsets: {value!r} was acknowledged at {offset}, stands at {offsets}")
-        wrong += [f"aborted-read: nobody wrote {value!r}" for value in found if value not in {*promised, *perhaps}]
+        wrong += [
+            f"aborted-read: nobody wrote {each!r}" for each in found if each not in promised and each not in perhaps
+        ]
         return wrong
 
 
