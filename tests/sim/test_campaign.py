@@ -28,7 +28,8 @@ def test_a_seed_goes_on_until_enough_faults_struck_and_enough_was_acknowledged()
     settings = replace(SHORT, seconds=2.0, least_faults=10, least_batches=60)
     outcome = run_seed(4, settings)
     assert outcome.failure is None, outcome.failure.lines()
-    assert outcome.faults == 10
+    # One that was armed may strike after the last that had to.
+    assert outcome.faults in (10, 11)
     assert outcome.acknowledged >= 60
     # As long as it needs, no longer: what was drawn and not tried is no part of it.
     assert outcome.plan[-1].spare
