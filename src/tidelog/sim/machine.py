@@ -120,7 +120,9 @@ class Machine:
         """Power on if need be, and the program begins. The future is the world's: how the process ends, some time."""
         assert self._ports is None, f"a process runs on {self.host} already"
         if self._no_power is not None:
-            self._world.network.heal(self._no_power)
+            if self._no_power in self._world.network.cuts:
+                # Or all cuts were healed meanwhile.
+                self._world.network.heal(self._no_power)
             self._no_power = None
         self._starts += 1
         loop = NodeLoop(self._world, self.host)

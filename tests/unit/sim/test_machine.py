@@ -302,3 +302,16 @@ def test_a_disk_that_was_handed_over_refuses_its_old_holder() -> None:
     with pytest.raises(ProcessGone):
         disk.remove("/d/f")
     assert heir.read_bytes("/d/f") == b"kept"
+
+
+def test_a_machine_gets_its_power_back_after_everything_was_healed(world: World) -> None:
+    async def story() -> None:
+        world.one.start(world.echo)
+        await asyncio.sleep(0)
+        world.one.power_cut()
+        world.network.heal_all()
+        world.one.start(world.echo)
+        await asyncio.sleep(0)
+        assert await world.talk("me") == "10.0.0.1 heard me"
+
+    world.loop.run_until_complete(story())
