@@ -11,7 +11,7 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.events import Event, LogDirectoryOffline, LogRecovered
 from tidelog.core.ids import TopicPartition
-from tidelog.storage.checkpoints import NewerFormat
+from tidelog.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, NewerFormat, write_offsets
 from tidelog.storage.manager import LogManager
 from tidelog.storage.memory import MemoryDisk
 from tidelog.storage.ports import AlreadyLocked, DiskError
@@ -260,6 +260,31 @@ def test_a_directory_that_cannot_be_trusted_stays_offline_from_the_start(node: N
     manager = node.start()
     assert (manager.is_online("/a"), manager.is_online("/b")) == (False, True)
     assert manager.get(_tp(1)) is not None
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_recovery_point_from_before_a_cut_has_to_be_looked_at(node: Node, batch: MakeBatch, clean: bool) -> None:
+    """Decision 18, with what it says there is to do."""
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    log.append_as_leader(batch(3), 0, NOW)
+    home = manager.directory_of(log.dir)
+    if clean:
+        manager.close_cleanly(41, NOW)
+    write_offsets(node.disk, f"{home}/{RECOVERY_POINT_CHECKPOINT}", {_tp(0): 5})
+    manager.release()
+    manager = node.start()
+    assert manager.get(_tp(0)) is None
+    (offline,) = [event for event in node.events if isinstance(event, LogDirectoryOffline)]
+    assert "ends at offset 3, but everything below its recovery point 5 had been flushed" in offline.reason
+    manager.release()
+    for name in (RECOVERY_POINT_CHECKPOINT, CLEAN_SHUTDOWN):
+        if node.disk.exists(f"{home}/{name}"):
+            node.disk.remove(f"{home}/{name}")
+    manager = node.start()
+    again = manager.get(_tp(0))
+    assert again is not None and again.log_end_offset == 3
+    assert manager.clean_shutdown_epoch is None
 
 
 def test_no_directory_left_ends_the_start(node: Node) -> None:
