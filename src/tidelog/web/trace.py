@@ -52,8 +52,11 @@ class Folding:
             self._node(told, now_ms)
         elif source == "replica":
             self._replica(told, now_ms)
-        elif source == "metadata":
+        elif source == "metadata" and "partition" in told:
             self._metadata(told)
+        elif told["event"] == "snapshot_fetched":
+            # Of all that is decided, and so of no partition. Those that are written are too many to tell.
+            self._timeline.say(in_words(told), Reason("quorum", "", ("Q6",)), now_ms, node=told.get("node"))
         elif source == "fault":
             self._fault(told, now_ms)
         elif source == "run":

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tidelog.sim.campaign import Settings, run_seed
+from tidelog.sim.faults.plan import PlannedFault
 from tidelog.web import trace as trace_module
 from tidelog.web.trace import BadTrace, Playback
 
@@ -62,6 +64,24 @@ def test_every_step_is_the_same_whichever_way(monkeypatch: pytest.MonkeyPatch) -
     assert [shown(trace.frame(step)) for step in reversed(range(len(trace) + 1))] == forward[::-1]
     for step in (17, 3, len(trace), 0, 11):
         assert shown(trace.frame(step)) == forward[step]
+
+
+def test_all_that_a_simulation_tells_can_be_played() -> None:
+    """Snapshots are decided by nobody: a line about metadata need not be about a partition."""
+    lines: list[str] = []
+    plan = [
+        PlannedFault(number=number, at_s=1.0 + number, kind=kind) for number, kind in enumerate(("kill", "power_cut"))
+    ]
+    run_seed(3, Settings(seconds=6.0, least_batches=0), plan=plan, sink=lines.append)
+    events = {json.loads(line)["event"] for line in lines}
+    assert {"snapshot_written", "group_rebalanced", "churn", "unknown"} <= events, events
+    last = json.loads(lines[-1])["t"]
+    fetched = {"t": last, "steps": 1, "source": "metadata", "event": "snapshot_fetched", "node": 2, "end_offset": 9}
+    trace = Playback([*lines, json.dumps(fetched)])
+    for step in range(0, len(trace), 97):
+        trace.frame(step)
+    told = [entry["text"] for entry in trace.frame(len(trace))["timeline"]]
+    assert any("snapshot fetched" in text for text in told), told
 
 
 def test_what_a_step_shows() -> None:
