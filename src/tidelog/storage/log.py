@@ -171,8 +171,8 @@ class Log:
         )
         log.max_decompressed_bytes = max_decompressed_bytes
         log._metadata_written = known_id is not None
-        if loaded.created or not loaded.clean_shutdown:
-            # Names made now, or by a process that did not live to sync them.
+        if loaded.created or not loaded.clean_shutdown or log.log_end_offset == 0:
+            # Names made now, or by a process that did not live to sync them, or had nothing to sync (`close`).
             log._entries_dirty += [log.directory.path, path]
         log_producers.load(log, now_ms)
         log.update_high_watermark(high_watermark)

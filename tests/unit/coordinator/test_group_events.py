@@ -1,5 +1,8 @@
 """What a coordinator tells of its groups: each new generation and what led to it, and who was taken out and why."""
 
+from collections.abc import Callable
+
+import pytest
 from tests.unit.coordinator.group_world import INITIAL_DELAY_MS, REBALANCE_MS, SESSION_MS, GroupWorld
 
 from tidelog.coordinator.config import GroupCoordinatorConfig
@@ -15,25 +18,25 @@ def test_a_generation_is_told_of_with_what_led_to_it() -> None:
     assert world.told == ["group g in generation 2 with 2 members: a member joined"]
 
 
-def test_one_that_leaves() -> None:
+@pytest.mark.parametrize(
+    ("go", "removed", "rebalanced"),
+    [
+        (lambda world, member: world.leave(member), "it left", "a member left"),
+        (
+            lambda world, member: world.advance(SESSION_MS),
+            f"not heard of for {SESSION_MS} ms",
+            "a member was not heard of",
+        ),
+    ],
+)
+def test_one_that_goes(go: Callable[[GroupWorld, str], object], removed: str, rebalanced: str) -> None:
     world = GroupWorld()
     (only,) = world.stable()
     world.told.clear()
-    world.leave(only)
+    go(world, only)
     assert world.told == [
-        f"group g lost member {only}: it left",
-        "group g in generation 2 with 0 members: a member left",
-    ]
-
-
-def test_one_that_is_not_heard_of() -> None:
-    world = GroupWorld()
-    (only,) = world.stable()
-    world.told.clear()
-    world.advance(SESSION_MS)
-    assert world.told == [
-        f"group g lost member {only}: not heard of for {SESSION_MS} ms",
-        "group g in generation 2 with 0 members: a member was not heard of",
+        f"group g lost member {only}: {removed}",
+        f"group g in generation 2 with 0 members: {rebalanced}",
     ]
 
 

@@ -262,6 +262,33 @@ def test_a_directory_that_cannot_be_trusted_stays_offline_from_the_start(node: N
     assert manager.get(_tp(1)) is not None
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_log_that_was_stopped_empty_keeps_its_first_segment(
+    node: Node, batch: MakeBatch, seed: int, flushed: bool
+) -> None:
+    """Nothing of an empty log is synced when it is closed, so its names are not durable at the next start either.
+
+    Seed 581 once: a replica came back into the ISR without its first segment, which had been lost after a roll.
+    """
+    manager = node.start()
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    manager.close_cleanly(41, NOW)
+    manager = node.start()
+    log = manager.get(_tp(0))
+    assert log is not None and manager.clean_shutdown_epoch == 41
+    log.append_as_leader(batch(1), 0, NOW)
+    if flushed:
+        log.flush(NOW)
+    else:
+        log.roll(NOW)
+        log.append_as_leader(batch(1), 0, NOW)
+    again = node.crash(manager, seed).get(_tp(0))
+    if flushed:
+        assert again is not None and again.log_end_offset == 1
+    assert again is None or (again.log_start_offset, again.segments[0].base_offset) == (0, 0)
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_recovery_point_from_before_a_cut_has_to_be_looked_at(node: Node, batch: MakeBatch, clean: bool) -> None:
     """Decision 18, with what it says there is to do."""
