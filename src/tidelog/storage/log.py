@@ -386,7 +386,7 @@ class Log:
                 # No flush will come back to this segment, and from now on its indexes are trusted.
                 for sync in active.index_syncs():
                     sync()
-            # Not synced: a torn one is found by its CRC, and the batches before it are replayed.
+            # Synced with the next flush: until then a torn one is found by its CRC, and more batches are replayed.
             self.producers.take_snapshot(base, sync=False)
             return self.add_segment(Segment.create(self.disk, self.dir, base, now_ms, self.draw_jitter()))
         except DiskError as error:
@@ -504,6 +504,7 @@ class Log:
             return FlushTask(self.disk, self.directory, syncs, [], self.recovery_point, active.base_offset, -1, -1)
         for segment in self.segments.from_offset(self.recovery_point):
             syncs += segment.syncs(active=segment is active)
+        syncs += self.producers.snapshot_syncs()
         self.write_epochs()
         return FlushTask(
             self.disk,
@@ -565,10 +566,10 @@ class Log:
             unflushed = self.recovery_point < self.log_end_offset or self.epochs.dirty or self._entries_dirty
             if held_anything and unflushed:
                 self.flush(now_ms)
-            index_syncs = active.index_syncs()
-            for sync in index_syncs:
+            syncs = active.index_syncs() + self.producers.snapshot_syncs()
+            for sync in syncs:
                 sync()
-            if index_syncs:
+            if syncs:
                 self.disk.fsync_dir(self.dir)
             self.remove_deleted_files(None)
         except DiskError as error:

@@ -62,8 +62,10 @@ def _end_of_whole_batches(log: "Log", offset: int) -> int:
 
 def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     """Forgets everything; the log is empty and starts and ends at `offset`."""
-    # Nothing of the old log is promised from here on, so that a crash half way is no missing data.
-    _lower_recovery_point(log, min(offset, log.log_start_offset))
+    # Nothing of the old log is promised from here on, so that a crash half way is no missing data: also where nothing
+    # is left that tells where it began.
+    _lower_recovery_point(log, 0)
+    _lower_log_start(log, offset)
     _lower_high_watermark(log, log.log_start_offset)
     log.truncations += 1
     for segment in reversed(list(log.segments)):
@@ -86,6 +88,16 @@ def _lower_recovery_point(log: "Log", offset: int) -> None:
         log.recovery_point = offset
         if log.directory.checkpoint_recovery_points is not None:
             log.directory.checkpoint_recovery_points()
+
+
+def _lower_log_start(log: "Log", offset: int) -> None:
+    """On disk first: DeleteRecords had it written down at once, and what is written below it from now on would be gone
+    after a crash.
+    """
+    if offset < log.log_start_offset:
+        log.log_start_offset = offset
+        if log.directory.checkpoint_log_start_offsets is not None:
+            log.directory.checkpoint_log_start_offsets()
 
 
 def _lower_high_watermark(log: "Log", offset: int) -> None:

@@ -6,9 +6,10 @@ offline and no others (C10).
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -103,10 +104,15 @@ class LogManager:
 
     # -- starting
 
-    def open(self) -> None:
-        """Locks every directory. AlreadyLocked and NewerFormat end the start; a broken disk only its directory."""
+    def open(self, unreadable: Mapping[str, DiskError] = MappingProxyType({})) -> None:
+        """Locks every directory. AlreadyLocked and NewerFormat end the start; a broken disk only its directory.
+
+        `unreadable`: nobody knows which directories these are, so that they stay offline even if they can be read now.
+        """
         for directory in self._directories.values():
             with directory.contained():
+                if directory.path in unreadable:
+                    raise unreadable[directory.path]
                 directory.open()
         if not self._online():
             raise next(iter(self._directories.values())).health.failure or AssertionError("no log directory")

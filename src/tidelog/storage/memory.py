@@ -9,24 +9,34 @@ import posixpath
 import random
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from tidelog.storage.ports import AlreadyLocked, DiskError, FileMissing
 from tidelog.wire.buffers import Buffer
 
 # What a fault hook sees: the operation ("append", "fsync", "open" …) and the path.
 FaultHook = Callable[[str, str], int | None]
+# What a reader gets of a damaged file instead of the bytes from an offset on.
+Misread = Callable[[int, bytes], bytes]
+
+INJECTED: Final = "injected on"
+"""Begins what an error says that a fault hook caused."""
 
 
 class _Inode:
     """Invariant: data[:dirty_from] == durable[:dirty_from]."""
 
-    __slots__ = ("data", "dirty_from", "durable")
+    __slots__ = ("data", "dirty_from", "durable", "misread")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = bytearray()
         self.dirty_from = 0
+        self.misread: Misread | None = None
+
+    def read(self, start: int, end: int | None) -> bytes:
+        found = bytes(self.data[start:end])
+        return found if self.misread is None else self.misread(start, found)
 
     def sync(self) -> None:
         start = self.dirty_from
@@ -62,7 +72,7 @@ class MemoryFile:
 
     def pread(self, length: int, offset: int) -> bytes:
         self._disk._fault("pread", self.path)
-        return bytes(self._inode.data[offset : offset + length])
+        return self._inode.read(offset, offset + length)
 
     def is_cached(self, length: int, offset: int) -> bool:
         return self._disk.all_cached
@@ -146,7 +156,7 @@ class MemoryDisk:
         if operation == "fsync":
             self.fsyncs += 1
         if self.fault is not None and (code := self.fault(operation, path)) is not None:
-            raise DiskError(code, f"injected on {operation}", path)
+            raise DiskError(code, f"{INJECTED} {operation}", path)
 
     def _admit(self, operation: str, path: str, inode: _Inode, offset: int, data: Buffer) -> None:
         """Refuses a write as a real disk does: part of it may already be there."""
@@ -154,7 +164,7 @@ class MemoryDisk:
         room = self.capacity - self.used_bytes()
         grows = max(0, offset + len(data) - len(inode.data))
         if self.fault is not None and (code := self.fault(operation, path)) is not None:
-            error, room = DiskError(code, f"injected on {operation}", path), len(data) // 2
+            error, room = DiskError(code, f"{INJECTED} {operation}", path), len(data) // 2
         elif grows > room:
             error = DiskError(errno.ENOSPC, "no space left on device", path)
         if error is not None:
@@ -217,6 +227,7 @@ class MemoryDisk:
         if inode is None:
             if not create or posixpath.dirname(path) not in self._dirs:
                 raise FileMissing(path)
+            self._fault("create", path)
             inode = self._files[path] = _Inode()
         return MemoryFile(self, path, inode)
 
@@ -224,7 +235,7 @@ class MemoryDisk:
         self._fault("read_bytes", path)
         if (inode := self._files.get(path)) is None:
             raise FileMissing(path)
-        return bytes(inode.data)
+        return inode.read(0, None)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         inode = _Inode()

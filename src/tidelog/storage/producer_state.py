@@ -5,7 +5,8 @@ here is changed before the batch is in the log (`check`, append, `update_from_ba
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final
 
 from tidelog.core.ids import TopicPartition
@@ -53,6 +54,9 @@ class ProducerStateManager:
         self._producers: dict[int, ProducerEntry] = {}
         self._txns = OpenTransactions()
         self._snapshots: list[int] = []
+        # Those written by rolls, and not durable yet, each with a number of its own: one may be made a second time.
+        self._unsynced: dict[int, int] = {}
+        self._written = 0
 
     # -- asking
 
@@ -192,8 +196,8 @@ class ProducerStateManager:
     def take_snapshot(self, offset: int | None = None, *, sync: bool = True) -> int | None:
         """Save the map as of its end (or of a later `offset` before which nothing more was appended).
 
-        None if that snapshot exists. Without `sync` a power cut may lose or tear the file: its CRC tells, and
-        the next load replays more. Right for a roll; a clean shutdown syncs.
+        None if that snapshot exists. Without `sync` a power cut may lose or tear the file until `snapshot_syncs` are
+        done: its CRC tells, and the next load replays more. Right for a roll; a clean shutdown syncs.
         """
         if offset is not None:
             if offset < self.map_end_offset:
@@ -212,8 +216,25 @@ class ProducerStateManager:
                 file.append(data)
             finally:
                 file.close()
+            self._written += 1
+            self._unsynced[self.map_end_offset] = self._written
         insort(self._snapshots, self.map_end_offset)
         return self.map_end_offset
+
+    def snapshot_syncs(self) -> list[Callable[[], None]]:
+        """The fsyncs of snapshots that rolls have written, for any thread: batches before them may be deleted one day,
+        and then nothing else tells of their producers.
+        """
+        return [partial(self._sync_snapshot, offset, number) for offset, number in list(self._unsynced.items())]
+
+    def _sync_snapshot(self, offset: int, number: int) -> None:
+        file = self.disk.open(self._path(offset))
+        try:
+            file.fsync()
+        finally:
+            file.close()
+        if self._unsynced.get(offset) == number:
+            self._unsynced.pop(offset, None)
 
     def remove_snapshot(self, offset: int) -> None:
         """The one at `offset`, if there is one: its segment is deleted."""
@@ -309,6 +330,7 @@ class ProducerStateManager:
         gone = set(offsets)
         for offset in sorted(gone):
             self.disk.remove(self._path(offset))
+            self._unsynced.pop(offset, None)
         if gone:
             self.disk.fsync_dir(self.dir)
             self._snapshots = [offset for offset in self._snapshots if offset not in gone]

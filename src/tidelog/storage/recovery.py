@@ -75,6 +75,7 @@ def load(
     if not len(loader.segments):
         loader.segments.add(Segment.create(disk, directory, start, now_ms))
         loader.log_end_offset = start
+        created = True
     for segment in loader.segments:
         segment.close_files()
     loader.epochs.truncate_from_end(loader.log_end_offset)

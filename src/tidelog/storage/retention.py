@@ -77,6 +77,9 @@ def _delete(log: "Log", segments: list[Segment], now_ms: int) -> int:
         # A log has always an active segment, and its end offset lives in that segment's name.
         log.roll(now_ms)
     log.sync_entries()
+    # Nothing else will tell of the producers of these batches.
+    for sync in log.producers.snapshot_syncs():
+        sync()
     for segment in segments:
         doom(log, segment, now_ms)
     log.disk.fsync_dir(log.dir)

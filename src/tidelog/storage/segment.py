@@ -389,8 +389,7 @@ class Segment:
 
     def index_syncs(self) -> list[Callable[[], None]]:
         """The fsyncs that must succeed before the indexes may be trusted."""
-        files = (*self.offset_index.files_to_sync(), *self.time_index.files_to_sync())
-        syncs: list[Callable[[], None]] = [file.fsync for file in files]
+        syncs = self.offset_index.syncs() + self.time_index.syncs()
         if len(self.txn_index):
             syncs.append(self.txn_index.flush)
         return syncs

@@ -9,7 +9,7 @@ the log, so nothing here is fsynced but on request.
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import ClassVar, TypeAlias
 
@@ -28,7 +28,18 @@ Columns: TypeAlias = "tuple[array[int], array[int]]"
 class SparseIndex(ABC):
     """Invariant: the file holds entries [0, entries - len(pending) / entry size); both columns increase."""
 
-    __slots__ = ("_changed", "_columns", "_disk", "_file", "_pending", "base_offset", "entries", "last", "path")
+    __slots__ = (
+        "_changes",
+        "_columns",
+        "_disk",
+        "_file",
+        "_pending",
+        "_synced",
+        "base_offset",
+        "entries",
+        "last",
+        "path",
+    )
 
     ENTRY: ClassVar[Struct]
 
@@ -40,7 +51,8 @@ class SparseIndex(ABC):
         self._file: DiskFile | None = None
         self._columns: Columns | None = None
         self._pending = bytearray()
-        self._changed = False
+        # How often the file changed, and how many of these changes are durable.
+        self._changes = self._synced = 0
         self.entries = file_bytes // self.ENTRY.size
         # The last entry, or None for an empty index.
         self.last: Pair | None = self.entry(self.entries - 1) if self.entries else None
@@ -128,7 +140,7 @@ class SparseIndex(ABC):
             return
         self.flush()
         self._open().truncate(entries * self.ENTRY.size)
-        self._changed = True
+        self._changes += 1
         if self._columns is not None:
             for column in self._columns:
                 del column[entries:]
@@ -140,21 +152,27 @@ class SparseIndex(ABC):
         if self._pending:
             self._open().append(self._pending)
             self._pending = bytearray()
-            self._changed = True
+            self._changes += 1
 
-    def files_to_sync(self) -> list[DiskFile]:
-        """The file, if it changed since it was last asked for."""
+    def syncs(self) -> list[Callable[[], None]]:
+        """The fsync of the file, for any thread, if it changed since the last that succeeded."""
         self.flush()
-        if not self._changed:
+        if self._changes == self._synced:
             return []
-        self._changed = False
-        return [self._open()]
+        file, changes = self._open(), self._changes
+
+        def sync() -> None:
+            file.fsync()
+            # Only now: whoever asks in between has to sync it too, or would trust a file that is not durable yet.
+            self._synced = max(self._synced, changes)
+
+        return [sync]
 
     def retire(self) -> None:
         """The segment will not grow: entries go to the file, made even if there are none, and out of memory."""
         self.flush()
         if not self.entries:
-            self._changed |= self._file is None
+            self._changes += self._file is None
             self._open()
         self._columns = None
 

@@ -15,6 +15,7 @@ from tidelog.storage.log import Log
 from tidelog.storage.manager import LogManager
 from tidelog.storage.memory import MemoryDisk
 from tidelog.storage.ports import DiskError, FileMissing
+from tidelog.storage.producer_snapshot import decode_snapshot
 
 NOW = 1_700_000_000_000
 OLD, NEW = UUID(int=7777), UUID(int=8888)
@@ -199,3 +200,45 @@ def test_names_are_not_taken_for_durable_because_another_flush_is_about_to_sync_
     for seed in range(5):
         disk.crash(random.Random(seed), lose_entries=True)
         assert disk.exists(log.segments.active.path)
+
+
+def test_an_index_is_synced_by_whoever_comes_first(manager: LogManager, disk: MemoryDisk, batch: MakeBatch) -> None:
+    """A flush that was begun and has not run takes no index away from one that overtakes it."""
+    log = manager.get_or_create(ORDERS, OLD, CONFIG, NOW)
+    while len(log.segments) < 3:
+        log.append_as_leader(batch(2), 0, NOW)
+    late = log.begin_flush()
+    log.flush(NOW)
+    for segment in list(log.segments)[:-1]:
+        for index in (segment.offset_index, segment.time_index):
+            assert disk._files[index.path].dirty_from == len(disk._files[index.path].data), index.path
+    late.run()
+    log.complete_flush(late, NOW)
+    assert log.recovery_point == log.log_end_offset
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("way", ["stop", "flush", "retention"])
+def test_producers_of_deleted_batches_survive_a_power_cut(
+    manager: LogManager, disk: MemoryDisk, batch: MakeBatch, way: str, seed: int
+) -> None:
+    """The snapshot of a roll is all that tells of them: it is durable when its segment is flushed, at a stop, and
+    before they are deleted.
+    """
+    log = manager.get_or_create(ORDERS, OLD, CONFIG, NOW)
+    log.append_as_leader(batch(2, producer_id=7, producer_epoch=0, base_sequence=0), 0, NOW)
+    log.update_high_watermark(2)
+    if way == "retention":
+        log.flush(NOW)
+        assert log.delete_old_segments(NOW + 8 * 24 * 3600 * 1000) == 1
+    else:
+        log.roll(NOW)
+    if way == "stop":
+        manager.close_cleanly(1, NOW)
+    elif way == "flush":
+        log.append_as_leader(batch(1), 0, NOW)
+        log.flush(NOW)
+    disk.crash(random.Random(seed), lose_entries=True)
+    names = [name for name in disk.list_dir("/data/orders-0") if name.endswith(".snapshot")]
+    assert "00000000000000000002.snapshot" in names
+    assert [entry.producer_id for entry in decode_snapshot(disk.read_bytes(f"/data/orders-0/{names[-1]}"))] == [7]

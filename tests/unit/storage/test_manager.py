@@ -3,6 +3,7 @@
 import errno
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
@@ -287,6 +288,69 @@ def test_a_log_that_was_stopped_empty_keeps_its_first_segment(
     if flushed:
         assert again is not None and again.log_end_offset == 1
     assert again is None or (again.log_start_offset, again.segments[0].base_offset) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_that_was_cut_below_its_start_keeps_what_came_after(node: Node, batch: MakeBatch, seed: int) -> None:
+    """DeleteRecords writes the start down at once; a cut below it (an unclean election) has to take that back first."""
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    for _ in range(6):
+        log.append_as_leader(batch(1), 0, NOW)
+    log.update_high_watermark(6)
+    log.increment_log_start_offset(5)
+    # The new leader ends at 3: a follower cuts there, and fetches what that leader writes.
+    assert log.truncate_to(3, NOW)
+    for _ in range(4):
+        log.append_as_leader(batch(1), 1, NOW)
+    log.flush(NOW)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 7)
+    again = node.crash(manager, seed).get(_tp(0))
+    assert again is not None
+    # Records 3 and 4 are the new leader's, acknowledged and flushed.
+    assert (again.log_start_offset, again.log_end_offset) == (3, 7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("crashes_at", range(1, 16))
+@pytest.mark.parametrize(("first", "start", "cut"), [(0, 5, 3), (10, 15, 5), (10, 10, 5), (10, 10, 20)])
+def test_a_log_that_begins_anew_and_does_not_come_to_it(
+    node: Node, batch: MakeBatch, seed: int, crashes_at: int, first: int, start: int, cut: int
+) -> None:
+    """Whatever is left is a log, and no record written later stands below its start."""
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    if first:
+        log.truncate_fully_and_start_at(first, NOW)
+    for _ in range(6):
+        log.append_as_leader(batch(1), 0, NOW)
+    log.flush(NOW)
+    manager.checkpoint_recovery_points()
+    log.update_high_watermark(first + 6)
+    if start > first:
+        log.increment_log_start_offset(start)
+    left = [crashes_at]
+
+    def fault(operation: str, path: str) -> int | None:
+        if operation in ("remove", "write_atomic", "fsync_dir"):
+            left[0] -= 1
+        return errno.EIO if left[0] < 0 else None
+
+    node.disk.fault = fault
+    with suppress(DiskError):
+        log.truncate_fully_and_start_at(cut, NOW)
+    node.disk.fault = None
+    manager = node.crash(manager, seed)
+    log = manager.get(_tp(0)) or pytest.fail("the log is gone")
+    if log.log_end_offset > cut:
+        log.truncate_to(cut, NOW)
+    while log.log_end_offset < cut + 4:
+        log.append_as_leader(batch(1), 1, NOW)
+    log.flush(NOW)
+    start = log.log_start_offset
+    again = node.crash(manager, seed).get(_tp(0))
+    assert again is not None
+    assert (again.log_start_offset, again.log_end_offset) == (start, cut + 4)
 
 
 @pytest.mark.parametrize("clean", [True, False])
