@@ -96,6 +96,27 @@ def test_a_node_from_a_file_serves_ipv6_warns_and_stops_in_order(tmp_path: Path,
     assert "unknown config key no.such.key" in (tmp_path / "a" / "server.log").read_text()
 
 
+@pytest.mark.rule("C10")
+def test_a_node_does_without_a_directory_that_cannot_be_read(tmp_path: Path, tidelog: Commands) -> None:
+    """Its first one, where it would write its own log too."""
+    config = write_config(tmp_path)
+    config.write_text(config.read_text() + f"metadata.log.dir={tmp_path / 'metadata'}\n")
+    tidelog.run_process("format", "--config", str(config))
+    first = tmp_path / "a"
+    first.rename(tmp_path / "put aside")
+    # Whoever looks into it is told ELOOP, root too.
+    first.symlink_to(first)
+    with running(config) as (process, port):
+        here = Commands(f"[::1]:{port}")
+        here.run("topics", "create", "orders", "--partitions", "2")
+        here.run("produce", "orders", stdin="1\n2\n")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+        assert f"the node does without a directory that cannot be read: ELOOP on {first}" in error_of(process)
+    assert len(list((tmp_path / "b").glob("orders-*"))) == 2
+    assert "does without a directory" in (tmp_path / "b" / "server.log").read_text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=str)
 def test_a_second_signal_does_not_wait(tmp_path: Path, tidelog: Commands, number: signal.Signals) -> None:
     config = write_config(tmp_path)

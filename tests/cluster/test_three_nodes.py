@@ -26,9 +26,11 @@ def tidelog(cluster: Cluster) -> Commands:
 
 
 def wait_members(tidelog: Commands, *, voters: list[int], observers: list[int]) -> None:
-    """A leader knows an observer by its fetches: a new one has heard of none yet."""
+    """A leader knows an observer by its fetches: a new one has heard of none yet. One that followed the node that was
+    removed has to find out first who leads now, which takes it seconds.
+    """
     wanted = {"current_voters": voters, "current_observers": observers}
-    for _ in range(100):
+    for _ in range(5000):
         quorum = tidelog.json("quorum", "describe")
         seen = {group: sorted(member["id"] for member in quorum[group]) for group in wanted}
         if seen == wanted:

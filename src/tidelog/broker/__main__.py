@@ -6,6 +6,7 @@ for a terminal's comforts. Exit status 2 is a mistake in the config or the comma
 
 import argparse
 import asyncio
+import errno
 import json
 import os
 import random
@@ -13,6 +14,8 @@ import re
 import signal
 import socket
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from tidelog.broker.clock import SystemWallClock
 from tidelog.broker.format import FormatError, check_formatted, format_directories
@@ -28,6 +31,8 @@ from tidelog.storage.posix import PosixDisk, raise_nofile_limit
 
 BAD_USAGE = 2
 FAILED = 1
+# What a disk says that has failed, is full, or was made read-only because of that.
+BAD_DISK = (errno.EIO, errno.EROFS, errno.ENOSPC, errno.ENODEV)
 _FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers", "json")
 
 
@@ -135,7 +140,7 @@ def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
 
 def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], options: argparse.Namespace) -> int:
     # Also the first thing a node does; here so that the one line stands alone, and comes at once.
-    check_formatted(disk, config)
+    readable = [path for path in config.log_dirs if path in check_formatted(disk, config).metas]
     # Half of a start is importing the node, which `format` need not wait for.
     import uvloop
 
@@ -145,12 +150,7 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], options: argp
 
     keep_freed_memory()
     try:
-        undo = configure_logging(
-            config.log_dirs[0] if os.path.isdir(config.log_dirs[0]) else None,
-            max_bytes=config.tidelog_node_log_max_bytes,
-            backups=config.tidelog_node_log_files,
-            console=True,
-        )
+        undo = _log_to_first(readable, config)
     except OSError as error:
         return _fail(f"cannot write {error.filename}: {error.strerror}", FAILED)
     try:
@@ -160,6 +160,26 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], options: argp
         return _fail(str(error), FAILED)
     finally:
         undo()
+
+
+def _log_to_first(directories: Sequence[str], config: NodeConfig) -> Callable[[], None]:
+    """The node's own log, in the first directory whose disk takes it, and on stderr always: a directory of logs may be
+    missing (C10). What a user did wrong is an OSError.
+    """
+    configure = partial(
+        configure_logging,
+        max_bytes=config.tidelog_node_log_max_bytes,
+        backups=config.tidelog_node_log_files,
+        console=True,
+    )
+    for directory in directories:
+        try:
+            return configure(directory)
+        except OSError as error:
+            if error.errno not in BAD_DISK:
+                raise
+            print(f"tidelog: cannot write {error.filename}: {error.strerror}", file=sys.stderr, flush=True)  # noqa: T201
+    return configure(None)
 
 
 async def _serve(

@@ -6,6 +6,7 @@ A node never formats by itself: an empty directory where data was expected is a 
 import posixpath
 import random
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tidelog.broker.initial_voters import INITIAL, NONE, VoterFlags, first_voters
 from tidelog.core.config.key import ConfigError
@@ -22,7 +23,7 @@ from tidelog.storage.checkpoints import (
     read_meta_properties,
     write_meta_properties,
 )
-from tidelog.storage.ports import Disk
+from tidelog.storage.ports import Disk, DiskError
 
 
 class FormatError(Exception):
@@ -126,9 +127,27 @@ def _check_directory_id(meta: MetaProperties, config: NodeConfig, flags: VoterFl
             )
 
 
-def check_formatted(disk: Disk, config: NodeConfig) -> dict[str, MetaProperties]:
-    """What every directory says of itself; FormatError names the first that is not this node's."""
-    found = {directory: _meta(disk, directory) for directory in all_directories(config)}
+class Formatted(NamedTuple):
+    """What every directory says of itself, and why some say nothing."""
+
+    metas: dict[str, MetaProperties]
+    unreadable: dict[str, DiskError]
+
+
+def check_formatted(disk: Disk, config: NodeConfig) -> Formatted:
+    """FormatError names the first directory that is not this node's.
+
+    It does without a directory of logs that cannot be read (C10), but not without its metadata.
+    """
+    found: dict[str, MetaProperties | None] = {}
+    unreadable: dict[str, DiskError] = {}
+    for directory in all_directories(config):
+        try:
+            found[directory] = _meta(disk, directory)
+        except DiskError as error:
+            if directory == config.metadata_log_dir:
+                raise
+            unreadable[directory] = error
     metas = {directory: meta for directory, meta in found.items() if meta is not None}
     for directory in found:
         if directory in metas:
@@ -137,7 +156,7 @@ def check_formatted(disk: Disk, config: NodeConfig) -> dict[str, MetaProperties]
         raise FormatError(f"{directory} is not formatted{lost}; a new one: tidelog format --config FILE")
     _check_node_id(metas, config)
     _agreed_cluster_id(metas, None)
-    return metas
+    return Formatted(metas, unreadable)
 
 
 def _meta(disk: Disk, directory: str) -> MetaProperties | None:

@@ -9,7 +9,7 @@ quorum left last. Everything runs over the ports that are handed in, so the same
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import Any, Final
 
 from tidelog.broker.api.table import broker_dispatch, quorum_dispatch
@@ -34,7 +34,7 @@ from tidelog.core.ports import Offload, WallClock
 from tidelog.quorum.errors import QuorumError
 from tidelog.storage.checkpoints import MetaProperties
 from tidelog.storage.manager import LogManager
-from tidelog.storage.ports import Disk, Lock
+from tidelog.storage.ports import Disk, DiskError, Lock
 from tidelog.wire.errors import ApiError
 
 log = logging.getLogger("tidelog.node")
@@ -129,9 +129,9 @@ class Node:
 
     async def _start(self) -> None:
         config = self.config
-        metas = check_formatted(self._disk, config)
+        metas, unreadable = check_formatted(self._disk, config)
         meta = metas[config.metadata_log_dir]
-        self._take_directories()
+        self._take_directories(unreadable)
         self._server = Server(ConnectionLimits.from_config(config), loop=asyncio.get_running_loop(), links=self._links)
         self.control = control = self._open_control_plane(meta)
         services = ControllerServices(
@@ -156,12 +156,14 @@ class Node:
             )
         )
 
-    def _take_directories(self) -> None:
+    def _take_directories(self, unreadable: Mapping[str, DiskError]) -> None:
         """Nobody else may write there; a broker's logs hold their directories' locks."""
         config = self.config
+        for error in unreadable.values():
+            log.warning("the node does without a directory that cannot be read: %s", error)
         if config.is_broker:
             self._logs = LogManager(self._disk, config, self._rng, on_event=self._on_event)
-            self._logs.open()
+            self._logs.open(unreadable)
         if self._logs is None or config.metadata_log_dir not in config.log_dirs:
             self._metadata_lock = self._disk.lock(f"{config.metadata_log_dir}/{METADATA_LOCK}")
 
@@ -192,7 +194,7 @@ class Node:
             config,
             control,
             self._logs,
-            directory_ids={path: metas[path].directory_id for path in config.log_dirs},
+            directory_ids={path: metas[path].directory_id for path in config.log_dirs if path in metas},
             disk=self._disk,
             wall_clock=self._wall_clock,
             offload=self._offload,

@@ -79,7 +79,7 @@ def test_with_static_voters_nothing_is_said_of_them_on_disk() -> None:
 def test_a_broker_keeps_nothing_of_the_quorum(flags: VoterFlags | None) -> None:
     disk = formatted(config_of(BROKER, DYNAMIC), flags)
     assert disk.list_dir("/data") == ["meta.properties"]
-    assert check_formatted(disk, config_of(BROKER, DYNAMIC))["/data"].cluster_id == "abc"
+    assert check_formatted(disk, config_of(BROKER, DYNAMIC)).metas["/data"].cluster_id == "abc"
 
 
 def test_the_first_controllers_are_written_with_their_directories() -> None:
@@ -93,7 +93,7 @@ def test_the_first_controllers_are_written_with_their_directories() -> None:
         (2, IDS[1], (("CONTROLLER", "c2", 9093),)),
         (3, IDS[2], (("CONTROLLER", "::1", 9093),)),
     }
-    assert uuid_to_text(check_formatted(disk, config)["/data"].directory_id) == IDS[1]
+    assert uuid_to_text(check_formatted(disk, config).metas["/data"].directory_id) == IDS[1]
 
 
 def test_every_first_controller_starts_from_the_same_bytes() -> None:
@@ -121,7 +121,7 @@ def test_a_controller_alone_is_the_first_voter(
     assert voters is not None
     (voter,) = voters.voters.values()
     assert (voter.key.id, voter.endpoints) == (2, (endpoint,))
-    meta = check_formatted(disk, config)["/data"]
+    meta = check_formatted(disk, config).metas["/data"]
     assert voter.key.directory_id == meta.directory_id
     assert len(meta.cluster_id) == 22, "made up"
 
@@ -209,7 +209,7 @@ def test_a_directory_added_later_needs_no_flags() -> None:
     ):
         check_formatted(disk, more)
     assert format_directories(disk, more, None, random.Random(2), NOW_MS) == ("abc", ["/more"])
-    assert set(check_formatted(disk, more)) == {"/data", "/more"}
+    assert set(check_formatted(disk, more).metas) == {"/data", "/more"}
 
 
 def test_another_directory_id_than_the_one_on_disk_is_refused() -> None:
@@ -254,7 +254,7 @@ def test_a_node_that_learns_the_metadata_from_others_may_lose_it(config: NodeCon
     disk = formatted(config, flags)
     disk.remove_tree("/meta")
     formatted(config, flags, disk=disk)
-    assert set(check_formatted(disk, config)) == {"/data", "/meta"}
+    assert set(check_formatted(disk, config).metas) == {"/data", "/meta"}
 
 
 def test_a_format_cut_short_is_done_again() -> None:
@@ -263,7 +263,7 @@ def test_a_format_cut_short_is_done_again() -> None:
     disk.remove("/data/meta.properties")
     disk.write_atomic(FIRST + ".part", b"half")
     formatted(config, LISTED, disk=disk)
-    assert voters_on(disk) is not None and check_formatted(disk, config)
+    assert voters_on(disk) is not None and check_formatted(disk, config).metas
 
 
 def test_a_log_that_was_started_is_never_formatted_over() -> None:
@@ -378,4 +378,4 @@ def test_a_power_cut_right_after_leaves_what_was_formatted() -> None:
     disk = formatted(config_of(COMBINED, ALONE, {"log.dirs": "/var/lib/tidelog/data"}), cluster_id=None)
     disk.crash(random.Random(1), lose_entries=True)
     config = config_of(COMBINED, ALONE, {"log.dirs": "/var/lib/tidelog/data"})
-    assert check_formatted(disk, config)["/var/lib/tidelog/data"].node_id == 2
+    assert check_formatted(disk, config).metas["/var/lib/tidelog/data"].node_id == 2

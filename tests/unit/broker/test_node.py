@@ -31,15 +31,16 @@ from tidelog.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tidelog.wire.messages.produce import PartitionProduceResponse
 from tidelog.wire.records.plain import Record, encode_batch
 
 ORDERS = TopicPartition("orders", 0)
 
 
-def new_node(disk: MemoryDisk, **properties: str) -> Node:
+def new_node(disk: MemoryDisk, seed: int = 1, /, **properties: str) -> Node:
     config, _ = NodeConfig.parse(PROPERTIES | {key.replace("_", "."): value for key, value in properties.items()})
     loop = asyncio.get_running_loop()
-    return Node(config, disk=disk, wall_clock=VirtualClock(loop), offload=InlineOffload(), rng=random.Random(1))
+    return Node(config, disk=disk, wall_clock=VirtualClock(loop), offload=InlineOffload(), rng=random.Random(seed))
 
 
 async def started_node(disk: MemoryDisk, **properties: str) -> Node:
@@ -110,6 +111,56 @@ def test_a_node_stops_when_its_last_log_directory_fails() -> None:
         disk.fault = None
         await node.stop()
         assert not any(disk.exists(f"{path}/.kafka_cleanshutdown") for path in ("/data", "/more"))
+
+    on_virtual_time(story)
+
+
+async def _written(client: VirtualClient, topic: str, value: bytes) -> PartitionProduceResponse:
+    """Once there is a leader: after an end that was not orderly everywhere the last one has to be elected again."""
+    while (answer := await client.produce(topic, value)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        await asyncio.sleep(0.01)
+    return answer
+
+
+@pytest.mark.rule("C10")
+@pytest.mark.parametrize("for_a_moment", [False, True])
+def test_a_directory_that_cannot_be_read_at_the_start_takes_only_its_own_partitions(for_a_moment: bool) -> None:
+    """Seed 126: such a node did not start. What it cannot read may be there: nothing is made a second time."""
+    shape = {"log_dirs": "/data,/more", "metadata_log_dir": "/meta"}
+
+    async def story() -> None:
+        disk = MemoryDisk()
+        node = await started_node(disk, **shape)
+        client = await VirtualClient.connect()
+        for topic in ("a", "b"):
+            await client.create_topic(topic)
+            assert (await client.produce(topic, b"x")).error_code == ErrorCode.NONE
+        assert node.broker is not None
+        homes = {name: node.broker.replicas.partition(TopicPartition(name, 0)).log.dir for name in ("a", "b")}
+        broken = homes["a"].rpartition("/")[0]
+        await node.stop()
+        failed: list[str] = []
+
+        def fault(operation: str, path: str) -> int | None:
+            if path.startswith(broken) and not (for_a_moment and failed):
+                failed.append(path)
+                return errno.EIO
+            return None
+
+        disk.fault = fault
+        node = new_node(disk, 2, **shape)
+        await node.start()
+        assert failed
+        client = await VirtualClient.connect()
+        assert (await _written(client, "b", b"y")).base_offset == 1
+        assert (await client.produce("a", b"y")).error_code != ErrorCode.NONE
+        disk.fault = None
+        await node.stop()
+        node = new_node(disk, 3, **shape)
+        await node.start()
+        client = await VirtualClient.connect()
+        assert (await _written(client, "a", b"z")).base_offset == 1
+        await node.stop()
 
     on_virtual_time(story)
 
