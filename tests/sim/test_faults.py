@@ -1,11 +1,13 @@
 """Faults that are hard to hit do strike when they are the only one, and the cluster gets over them."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tidelog.sim.campaign import Settings, run_seed
+from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.plan import PlannedFault
 
 SETTINGS = Settings(seconds=10.0, least_faults=0, least_batches=0)
@@ -36,6 +38,13 @@ def test_a_node_whose_metadata_log_fails_ends(kind: str, seed: int) -> None:
     first = next(line for line in trace if line["event"] == "exit")
     assert first["node"] == struck["node"]
     assert first["t"] - struck["t"] < 7.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_an_orderly_end_promises_outlives_a_power_cut(seed: int) -> None:
+    """It may be elected from the ELR as soon as it is back, so that what it lacked would be missed."""
+    struck, trace = told_of("stop_and_power_cut", seed)
+    assert [line["end"] for line in trace if line["event"] == "exit" and line["node"] == struck["node"]] == ["returned"]
 
 
 def test_dedicated_controllers_lose_power_too() -> None:
@@ -74,3 +83,30 @@ def test_a_replica_hears_at_once_that_it_is_out_and_in_again() -> None:
 def test_connections_of_clients_are_reset() -> None:
     struck, _ = told_of("reset_clients", 1)
     assert struck["connections"] > 0
+
+
+def test_a_read_that_fails_takes_its_directory_offline() -> None:
+    struck, trace = told_of("read_error", 0)
+    assert struck["file"].startswith(struck["directory"])
+    offline = [line for line in trace if line["event"] == "log_directory_offline"]
+    assert [line["node"] for line in offline] == [struck["node"]]
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])
+def test_what_a_leader_misreads_gets_into_no_other_log(seed: int) -> None:
+    """The follower that lacks it goes on when the disk is repaired: else the run would not settle."""
+    struck, trace = told_of("misread", seed)
+    assert struck["path"].endswith(".log")
+    assert [line["node"] for line in trace if line["event"] == "exit"] == [struck["node"]]
+
+
+def test_one_that_may_lose_data_at_any_time_counts_as_if_it_had() -> None:
+    budget = Budget(lambda image, topic: 2)
+    partition = SimpleNamespace(replicas=[1, 2, 3], isr=[1, 2, 3], elr=[])
+    image: Any = SimpleNamespace(
+        topics_by_id={0: SimpleNamespace(partitions={0: partition})}, broker=lambda node_id: None
+    )
+    assert budget.may_lose(2, image)
+    budget.at_risk[1] = None
+    assert not budget.may_lose(2, image)
+    assert budget.may_lose(1, image)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TOLD_EVERY: Final = 100
+_DEFAULT_SEEDS: Final = "0..99"
 _DEFAULT_MINUTES: Final = 0.5
 _DEFAULT_FAULTS: Final = "all"
 _DEFAULT_INTENSITY: Final = 1.0
@@ -36,7 +37,10 @@ def register(app: typer.Typer) -> None:
 
 
 def sim(
-    seeds: Annotated[str, typer.Option("--seeds", metavar="A..B", help="The first and the last seed.")] = "0..99",
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", metavar="A..B", help="The first and the last seed, or one alone. [default: 0..99]"),
+    ] = None,
     minutes: Annotated[
         float, typer.Option("--minutes", min=0.01, help="Simulated time of a seed under faults; then comes quiet.")
     ] = _DEFAULT_MINUTES,
@@ -50,13 +54,16 @@ def sim(
             "--intensity", metavar="FACTOR", min=0.01, max=100.0, help="How many times as many faults in the same time."
         ),
     ] = _DEFAULT_INTENSITY,
-    replay: Annotated[int | None, typer.Option("--replay", metavar="SEED", help="Run this seed alone.")] = None,
+    replay: Annotated[int | None, typer.Option("--replay", metavar="SEED", min=0, help="Run this seed alone.")] = None,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="N[,…]", help="With --replay: of its faults only these, by their numbers."),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="With --replay: write what happens as JSON lines.")
+        Path | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="With --replay: write what happens as JSON lines, for `tidelog page`."
+        ),
     ] = None,
     durability: Annotated[
         str | None,
@@ -74,7 +81,7 @@ def sim(
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Run clusters under simulated faults and check every invariant after every step.
+    """Run clusters under simulated faults and check every invariant whenever something that it is about has changed.
 
     Ends with status 1 when an invariant breaks: its seed is made smaller, printed and can be replayed.
     """
@@ -89,6 +96,8 @@ def sim(
         raise bad_usage("--faults wants at least one profile")
     if replay is None and (only is not None or trace is not None):
         raise bad_usage("--only and --trace go with --replay")
+    if replay is not None and seeds is not None:
+        raise bad_usage("--seeds runs many and --replay one: give one of them")
     if durability is not None:
         if replay is None or only is not None:
             raise bad_usage("--durability goes with --replay, and without --only")
@@ -98,7 +107,8 @@ def sim(
     if replay is not None:
         _replay(replay, settings, only, trace, as_json)
     else:
-        _campaign(seed_range(seeds), settings, processes or os.cpu_count() or 1, shrinking=shrinking, as_json=as_json)
+        chosen = seed_range(_DEFAULT_SEEDS if seeds is None else seeds)
+        _campaign(chosen, settings, processes or os.cpu_count() or 1, shrinking=shrinking, as_json=as_json)
 
 
 def seed_range(text: str) -> range:
@@ -132,7 +142,9 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
         progress("")
     missing = [] if failed is not None else totals.never_happened(settings)
     if not as_json:
-        _print_totals(totals)
+        _print_totals(totals, settings)
+        if failed is None:
+            print(f"\nno invariant broke in {_counted(totals.seeds, 'seed')}")
     if failed is not None:
         smaller = _made_smaller(failed, settings, show=show) if shrinking else (failed.plan, failed)
         if as_json:
@@ -177,8 +189,10 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
     if as_json:
         print_json(_as_json(totals, outcome, settings, only))
     else:
-        _print_totals(totals)
-        print(f"trace {outcome.digest} of {outcome.steps} steps")
+        _print_totals(totals, settings)
+        print(f"trace {outcome.digest} of {outcome.steps} steps{'' if trace is None else f', in {trace}'}")
+        if outcome.failure is None:
+            print(f"no invariant broke in seed {seed}")
     if outcome.failure is not None:
         if not as_json:
             for line in outcome.failure.lines():
@@ -267,17 +281,24 @@ def _exactly(number: float) -> str:
 
 
 def _quiet(work: Callable[[], T]) -> T:
-    import logging
+    from tidelog.sim.logged import quiet
 
-    logging.disable(logging.CRITICAL)
-    try:
+    with quiet():
         return work()
-    finally:
-        logging.disable(logging.NOTSET)
 
 
-def _print_totals(totals: "Totals") -> None:
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _print_totals(totals: "Totals", settings: "Settings") -> None:
+    from tidelog.sim.faults.kinds import KINDS
+
     print_table(["FAULT", "TIMES"], [[kind, times] for kind, times in sorted(totals.faults.items())])
+    chosen = [kind.name for kind in KINDS.values() if {"all", kind.profile} & set(settings.profiles)]
+    missing = [name for name in chosen if not totals.faults[name]]
+    if missing:
+        print(f"{len(missing)} of {_counted(len(chosen), 'kind')} of faults did not strike")
     print()
     rows = [
         ["seeds", totals.seeds],
@@ -290,7 +311,7 @@ def _print_totals(totals: "Totals") -> None:
         ["snapshots written", totals.snapshots],
         ["snapshots fetched", totals.fetched_snapshots],
         ["acknowledged batches", totals.acknowledged],
-        ["records given up", totals.forgotten],
+        ["records lost to unclean elections, at most", totals.forgotten],
         ["commits of a group", totals.commits],
         ["records read", totals.read],
     ]

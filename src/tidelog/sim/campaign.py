@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tidelog.broker.node import NodeError
 from tidelog.client.errors import ClientError
 from tidelog.client.tasks import ended
 from tidelog.metadata.delta import MetadataDelta
@@ -25,7 +24,9 @@ from tidelog.sim.cluster import SimCluster, fast_or_slow
 from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
+from tidelog.sim.logged import collected
 from tidelog.sim.loop import Deadlock
+from tidelog.sim.machine import End
 from tidelog.sim.trace import FORMAT, RUN, Trace
 from tidelog.sim.witness import SnapshotWitness, Witness
 from tidelog.sim.workloads.churn import Churn
@@ -33,7 +34,7 @@ from tidelog.sim.workloads.groups import Group
 from tidelog.sim.workloads.office import Office
 from tidelog.sim.workloads.readers import Readers
 from tidelog.sim.workloads.writers import Writers
-from tidelog.storage.ports import DiskError
+from tidelog.storage.memory import INJECTED
 from tidelog.wire.errors import ApiError
 
 PROPERTIES: Final = {
@@ -78,6 +79,8 @@ CALM: Final = (1.0, 2.5, 1.0, 1.0, 2.5)
 BUSY: Final = (False, False, True, False, False, False, False)
 HURRY_S: Final = 0.5
 """How long they hurry after a fault struck or ended."""
+ANSWER_S: Final = 30.0
+"""How long an answer may be on its way: then clients give it up."""
 # A controller that has nothing to commit commits that, and twice a second it costs as much as all else that an idle
 # quorum does. In a busy run it does, as it ships.
 LEISURE: Final = {"metadata.max.idle.interval.ms": "3000"}
@@ -154,6 +157,14 @@ def _run(seed: int, settings: Settings, plan: list[PlannedFault], sink: Callable
         return _Run(cluster, seed, settings, plan, sink).go()
 
 
+def _has_to_end(error: BaseException, log_dirs: Sequence[str]) -> bool:
+    """Whether a fault of its disk leaves a node nothing else: that of its metadata, or one that is full. One directory
+    of logs it can do without.
+    """
+    told = str(error)
+    return INJECTED in told and ("ENOSPC" in told or not any(f"{directory}/" in told for directory in log_dirs))
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """A run leaves some ten megabytes behind, and one look at all of it in the end costs less than many in between."""
@@ -203,7 +214,9 @@ class _Run:
         self._trace = trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
         self._injector = Injector(cluster, seed, plan, trace, gives_slots=_calm_of(seed) > 1.0)
         self._watch = Watch(cluster, trace)
-        office = Office(cluster, self._watch, trace, seed, self._is_hurried, self._due)
+        office = Office(
+            cluster, self._watch, trace, seed, hurried=self._is_hurried, due=self._due, damaged=self._may_be_damaged
+        )
         self._writers = Writers(office)
         self._injector.on_change = self._writers.hurry
         self._readers = Readers(office)
@@ -235,7 +248,8 @@ class _Run:
         )
         failure: Failure | None = None
         try:
-            cluster.run(self._unless_broken())
+            with collected() as logged:
+                cluster.run(self._unless_broken())
         except InvariantBroken as broken:
             failure = Failure.of(broken, self._watch.describe(broken), trace)
         except (Unsettled, TimeoutError, Deadlock) as error:
@@ -249,7 +263,7 @@ class _Run:
             failure = Failure(
                 invariant="Unhandled", what=what, replicas=self._watch.everything(), events=[*trace.last(), *told]
             )
-        unhandled = cluster.unhandled() + self._surprises() + self._unhandled
+        unhandled = cluster.unhandled() + self._surprises() + self._unhandled + logged
         if failure is None and unhandled:
             failure = Failure(
                 invariant="Unhandled", what=unhandled[0], replicas=self._watch.everything(), events=trace.last()
@@ -283,13 +297,19 @@ class _Run:
         )
 
     def _surprises(self) -> list[str]:
-        """Processes that ended with an error that is no answer to a fault."""
-        return [
-            f"node {node_id} ended with {type(end.error).__name__}: {end.error}"
-            for node_id, node in self._cluster.nodes.items()
-            for end in node.machine.exits
-            if end.error is not None and not isinstance(end.error, NodeError | DiskError)
-        ]
+        """Processes that ended by themselves, and no fault of their disk is the reason."""
+        found: list[str] = []
+        for node_id, node in self._cluster.nodes.items():
+            exits = node.machine.exits
+            errors = [*node.failures, *(end.error for end in exits if end.error is not None)]
+            found += [
+                f"node {node_id} ended with {type(error).__name__}: {error}"
+                for error in errors
+                if not _has_to_end(error, node.config.log_dirs)
+            ]
+            if sum(end.end is End.RETURNED and not end.asked for end in exits) > len(node.failures):
+                found.append(f"node {node_id} ended, and nobody had asked it to")
+        return found
 
     def _on_metadata(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
         self._witness(node_id, image, delta)
@@ -352,6 +372,11 @@ class _Run:
     def _is_hurried(self) -> bool:
         """In a busy run always, else near a fault: where nothing happens, few writes and reads tell as much as many."""
         return _is_busy(self._seed) or self._injector.is_felt(HURRY_S)
+
+    def _may_be_damaged(self) -> bool:
+        """Whether a client may be handed a batch that a leader has misread: answers are on their way for a while."""
+        field = self._injector.field
+        return field.misreading > 0 or self._cluster.loop.time() < field.misread_s + ANSWER_S
 
     def _due(self) -> float:
         settings = self._settings

@@ -106,6 +106,8 @@ class SimNode:
         """The running node, from the moment it is built; None when no process runs."""
         self.serves = False
         """Whether the running node has started and was not asked to stop."""
+        self.failures: list[BaseException] = []
+        """Why its processes could not go on, of those that ended by themselves in order."""
         self._world = world
         self._on_metadata = on_metadata
         self._on_event = on_event
@@ -144,6 +146,8 @@ class SimNode:
             waiter.cancel()
         self.serves = False
         await node.stop()
+        if node._failure is not None and not ports.asked_to_stop.is_set():
+            self.failures.append(node._failure)
 
     async def _watch(self, node: Node) -> None:
         """Onlookers hear of everything the node publishes, from the moment it has anything to publish."""

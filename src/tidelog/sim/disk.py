@@ -115,9 +115,9 @@ class SimDisk(MemoryDisk):
         return b"" if inode is None else bytes(inode.data[start:end])
 
     def durable_bytes(self, path: str) -> int:
-        """How many bytes from its beginning a power cut would leave of a file."""
+        """How many bytes from its beginning a power cut would leave of a file: none, if it can take its name."""
         inode = self._files.get(path)
-        return 0 if inode is None else inode.dirty_from
+        return 0 if inode is None or self._durable_files.get(path) is not inode else inode.dirty_from
 
     def unsynced_bytes(self) -> int:
         return sum(len(inode.data) - inode.dirty_from for inode in self._files.values())
@@ -140,6 +140,31 @@ class SimDisk(MemoryDisk):
         if position < len(inode.durable):
             inode.durable[position] ^= bit
         return position
+
+    def misread(
+        self, path: str, batch: range, position: int, bit: int, on_read: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Whoever reads this byte gets another, as long as the batch around it stands there; returns what repairs it.
+
+        The bytes themselves stay what they are, so that an onlooker sees what was written.
+        """
+        inode = self._files[path]
+        written = bytes(inode.data[batch.start : batch.stop])
+
+        def read(start: int, found: bytes) -> bytes:
+            at = position - start
+            if not 0 <= at < len(found) or inode.data[batch.start : batch.stop] != written:
+                return found
+            if start <= batch.start and batch.stop <= start + len(found):
+                # Or somebody looks at a header, and at what stands beside it for nothing.
+                on_read()
+            return b"".join((found[:at], bytes([found[at] ^ bit]), found[at + 1 :]))
+
+        def repair() -> None:
+            inode.misread = None
+
+        inode.misread = read
+        return repair
 
     def lose(self, path: str) -> None:
         """The file is not there any more, and never was as far as the disk knows."""

@@ -8,7 +8,7 @@ from typing import Final
 # What an operation meets: an errno, or nothing; it may also never return (the process dies inside).
 Outcome = Callable[[], int | None]
 
-WRITES: Final = ("append", "pwrite", "write_atomic", "truncate", "make_dirs", "rename")
+WRITES: Final = ("append", "pwrite", "write_atomic", "create", "truncate", "make_dirs", "rename")
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +75,7 @@ class DiskFaults:
         return self.set(Trap(operations, path_part, lambda: code, skip, times))
 
     def fsync_error(self, path_part: str = "") -> Trap:
-        return self.fail(errno.EIO, "fsync", path_part=path_part)
+        return self.fail(errno.EIO, "fsync", "fsync_dir", path_part=path_part)
 
     def gone(self, directory: str) -> Trap:
         """Every operation in this directory fails until the trap is removed: its disk was pulled out."""

@@ -55,6 +55,8 @@ class Exit:
     error: BaseException | None = None
     left_tasks: tuple[str, ...] = ()
     unhandled: tuple[str, ...] = ()
+    asked: bool = False
+    """Whether somebody had asked it to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ class Machine:
         self.rng: Final = random.Random(f"{seed} machine")
         """Of what happens to the machine, not of its processes."""
         self._starts = 0
+        self._asked = False
         self._ended: asyncio.Future[Exit] | None = None
         self._main: asyncio.Task[None] | None = None
         self._no_power: Cut | None = None
@@ -150,6 +153,7 @@ class Machine:
 
     def ask_to_stop(self) -> None:
         """As SIGTERM: the process hears of it when it next runs."""
+        self._asked = True
         self.ports.loop.call_soon(self.ports.asked_to_stop.set)
 
     def call(self, work: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
@@ -253,7 +257,9 @@ class Machine:
     ) -> None:
         self.before_end()
         ports, ended = self.ports, self.ended()
-        told = Exit(end=end, error=error, left_tasks=left_tasks, unhandled=tuple(ports.loop.unhandled))
+        unhandled = tuple(ports.loop.unhandled)
+        told = Exit(end=end, error=error, left_tasks=left_tasks, unhandled=unhandled, asked=self._asked)
+        self._asked = False
         ports.loop.kill()
         self._dead.append(ports.loop)
         self._world.network.process_gone(ports.loop, silently=silently)

@@ -12,6 +12,7 @@ from typing import Final
 from tidelog.sim.campaign import Outcome, Settings, run_seed
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault
+from tidelog.sim.logged import quiet
 from tidelog.sim.witness import SNAPSHOT_FETCHED, SNAPSHOT_WRITTEN
 
 ENOUGH_SEEDS: Final = 100
@@ -101,13 +102,8 @@ def run_seeds(seeds: Iterable[int], settings: Settings, *, processes: int = 1) -
 
 def run_quietly(seed: int, settings: Settings) -> Outcome:
     """What nodes log is for who runs them, not for who simulates them by the thousand."""
-    import logging
-
-    logging.disable(logging.CRITICAL)
-    try:
+    with quiet():
         return run_seed(seed, settings)
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def shrink(

@@ -30,7 +30,7 @@ def write_history(history: History, path: Path) -> None:
 
 def read_history(path: Path) -> History:
     history: History | None = None
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 fields = json.loads(line)
@@ -38,8 +38,8 @@ def read_history(path: Path) -> History:
                     history = _begin(fields)
                 else:
                     _add(history, fields)
-            except (ValueError, KeyError, TypeError) as error:
-                raise VerifyError(f"{path}, line {number}: not a line of a history ({error!r})") from error
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+                raise VerifyError(f"{path}, line {number}: not a line of a history ({error})") from error
     if history is None:
         raise VerifyError(f"{path} is empty")
     return history

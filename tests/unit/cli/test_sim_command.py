@@ -58,6 +58,7 @@ def yields(monkeypatch: pytest.MonkeyPatch, *outcomes: Outcome) -> list[Settings
         (["--intensity", "0"], "--intensity"),
         (["--only", "1"], "--only and --trace go with --replay"),
         (["--trace", "x"], "--only and --trace go with --replay"),
+        (["--replay", "3", "--seeds", "0..9"], "--seeds runs many and --replay one"),
         (["--replay", "3", "--only", "9999"], "--only: seed 3 has the faults 0 to"),
         (["--replay", "3", "--only", "one"], "--only: seed 3 has the faults 0 to"),
     ],
@@ -76,7 +77,9 @@ def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines() if line]
     assert rows[:3] == [["FAULT", "TIMES"], ["kill", "5"], ["partition", "1"]]
-    counted = {" ".join(row[:-1]): row[-1] for row in rows[3:]}
+    assert " ".join(rows[3]).endswith(" kinds of faults did not strike")
+    assert " ".join(rows[-1]) == "no invariant broke in 2 seeds"
+    counted = {" ".join(row[:-1]): row[-1] for row in rows[4:-1]}
     assert counted == {
         "WHAT": "TIMES",
         "seeds": "2",
@@ -89,7 +92,7 @@ def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "snapshots written": "0",
         "snapshots fetched": "0",
         "acknowledged batches": "10",
-        "records given up": "0",
+        "records lost to unclean elections, at most": "0",
         "commits of a group": "2",
         "records read": "14",
     }
@@ -116,7 +119,8 @@ def test_a_failure_prints_all_that_is_known_and_ends_the_run(
     said = capsys.readouterr()
     replay = "tidelog sim --replay 4 --minutes 0.7 --faults process,disk --intensity 2.5"
     lines = said.out.splitlines()
-    assert "seeds                     2" in lines
+    assert ["seeds", "2"] in [line.split() for line in lines]
+    assert not any("no invariant broke" in line for line in lines)
     assert lines[lines.index("LogMatching is broken: orders-0: they do not") :] == [
         "LogMatching is broken: orders-0: they do not",
         "  it says: Two replicas agree.",

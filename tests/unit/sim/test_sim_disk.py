@@ -169,3 +169,25 @@ def test_slow_work_takes_effect_within_its_time() -> None:
     done = run(story(), loop=VirtualLoop())
     assert 0 <= min(done) < 0.3
     assert 0.7 < max(done) <= 1
+
+
+def test_a_byte_is_misread_as_long_as_its_batch_stands_there() -> None:
+    disk, _ = disk_with(log=b"01234567")
+    read: list[None] = []
+    repair = disk.misread("/d/log", range(2, 6), 3, 1, lambda: read.append(None))
+    file = disk.open("/d/log")
+    assert (file.pread(2, 0), file.pread(4, 4), len(read)) == (b"01", b"4567", 0)
+    assert (file.pread(8, 0), file.pread(1, 3), len(read)) == (b"01224567", b"2", 1), (
+        "struck where the whole batch is read"
+    )
+    assert disk.read_bytes("/d/log") == b"01224567"
+    assert disk.peek("/d/log", 0, 8) == b"01234567", "an onlooker sees what was written"
+    file = disk.hand_over().open("/d/log")
+    assert file.pread(8, 0) == b"01224567", "also by the next process"
+    file.truncate(4)
+    file.append(b"abcd")
+    assert file.pread(8, 0) == b"0123abcd", "something else stands there now"
+    file.truncate(4)
+    file.append(b"4567")
+    repair()
+    assert file.pread(8, 0) == b"01234567"

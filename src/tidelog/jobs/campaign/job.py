@@ -1,12 +1,12 @@
 """Runs spread over Spark: every task takes some, and tells of each."""
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.jobs.campaign.odds import Run, Tally, tallies
 from tidelog.sim.durability import Durability, Verdict
 from tidelog.sim.durability import run as run_one
+from tidelog.sim.logged import quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,9 +26,10 @@ def campaign(spark: "SparkSession", seeds: Sequence[int], configurations: Sequen
 
 def run_all(works: Iterable[tuple[int, str]]) -> Iterator[tuple[Any, ...]]:
     """What a task does; on an executor."""
-    logging.disable(logging.CRITICAL)
     for seed, name in works:
-        yield tuple(row(run_one(seed, Durability.parse(name))))
+        with quiet():
+            verdict = run_one(seed, Durability.parse(name))
+        yield tuple(row(verdict))
 
 
 def row(verdict: Verdict) -> Run:

@@ -131,6 +131,8 @@ class Replicas:
         history = replica.history
         if leader is not None and history is not None:
             high_watermark = replica.log.high_watermark
+            # Also of an earlier era: who still follows it takes its word.
+            history.highest_hw = max(history.highest_hw, high_watermark)
             if high_watermark > history.true_hw and leader.epoch >= history.first_epoch:
                 history.expose(mirror, high_watermark, f"shown by {replica.name} in epoch {leader.epoch}")
 

@@ -18,6 +18,8 @@ class PartitionHistory:
     first_epoch: int = 0
     """Leaders of earlier epochs belong to an earlier era."""
     true_hw: int = 0
+    highest_hw: int = 0
+    """That any leader ever exposed, in whichever era."""
     exposed_by: str = ""
     committed: dict[int, Batch] = field(default_factory=dict)
     acknowledged_end: int = 0

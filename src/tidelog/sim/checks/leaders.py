@@ -49,10 +49,10 @@ class HighWatermark(Invariant):
             if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
                 raise self.broken(f"{look.topic_partition}: outside of the log of {replica.name}: {replica.describe()}")
             # After an unclean election a follower goes by what it heard before until its new leader tells it.
-            if look.history.era == 0 and log.high_watermark > look.history.true_hw:
+            if log.high_watermark > look.history.highest_hw:
                 raise self.broken(
-                    f"{look.topic_partition}: {replica.name} has {log.high_watermark}, no leader showed more than "
-                    f"{look.history.true_hw}"
+                    f"{look.topic_partition}: {replica.name} has {log.high_watermark}, no leader ever showed more than "
+                    f"{look.history.highest_hw}"
                 )
             if replica.leader is not None:
                 self._check_leader(look, replica)

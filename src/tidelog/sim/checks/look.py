@@ -149,18 +149,26 @@ class PartitionLook:
     replicas: list[ReplicaLook] = field(default_factory=list)
 
     @property
-    def leader(self) -> ReplicaLook | None:
-        """The running leader of the epoch that the committed metadata has."""
+    def elected(self) -> ReplicaLook | None:
+        """Who leads in the epoch that the committed metadata has, also if its directory has failed: it may not have
+        heard of that yet.
+        """
         for replica in self.replicas:
             leader = replica.leader
             if (
                 leader is not None
-                and replica.running
+                and replica.alive
                 and leader.epoch == self.registration.leader_epoch
                 and replica.node_id == self.registration.leader
             ):
                 return replica
         return None
+
+    @property
+    def leader(self) -> ReplicaLook | None:
+        """The same, if it runs."""
+        elected = self.elected
+        return elected if elected is not None and elected.running else None
 
     def of(self, node_id: int) -> ReplicaLook | None:
         return next((replica for replica in self.replicas if replica.node_id == node_id and replica.alive), None)

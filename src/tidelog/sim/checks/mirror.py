@@ -66,6 +66,9 @@ class LogMirror:
     def refresh(self) -> bool:
         """Whether anything is new."""
         log = self.log
+        if not len(log.segments):
+            # It was to begin anew, and its directory failed before there was a file for that.
+            return False
         first = log.segments[0].base_offset
         if self.batches and self.batches[0].base_offset < first:
             # Its segments were deleted.

@@ -2,6 +2,7 @@
 
 from tidelog.core.ids import TopicPartition
 from tidelog.replication.isr import PendingExpand
+from tidelog.replication.roles import Leader
 from tidelog.sim.checks.invariant import Invariant
 from tidelog.sim.checks.look import PartitionLook, ReplicaLook
 
@@ -33,25 +34,25 @@ class CandidateCompleteness(Invariant):
 
     def on_partition(self, look: PartitionLook) -> None:
         self._check_members(look)
-        leader = look.leader
-        state = None if leader is None or leader.leader is None else leader.leader.isr_state
-        if leader is not None and isinstance(state, PendingExpand):
-            self._check_newcomer(look, leader, state)
+        elected = look.elected
+        leader = None if elected is None else elected.leader
+        if elected is not None and leader is not None and isinstance(leader.isr_state, PendingExpand):
+            self._check_newcomer(look, elected, leader, leader.isr_state)
 
-    def _check_newcomer(self, look: PartitionLook, leader: ReplicaLook, state: PendingExpand) -> None:
+    def _check_newcomer(self, look: PartitionLook, replica: ReplicaLook, leader: Leader, state: PendingExpand) -> None:
         """Seen at the proposal: by the time it is committed the newcomer may have what it lacked."""
-        newcomer, registered = look.of(state.newcomer), look.image.broker(state.newcomer)
-        if newcomer is None or registered is None or leader.leader is None or not newcomer.is_running:
-            return
         known = self._proposals.get(look.topic_partition)
         if known is None or known[0] is not state:
-            known = self._proposals[look.topic_partition] = state, leader.leader.followers[state.newcomer].broker_epoch
+            known = self._proposals[look.topic_partition] = state, leader.followers[state.newcomer].broker_epoch
+        newcomer, registered = look.of(state.newcomer), look.image.broker(state.newcomer)
+        if newcomer is None or registered is None or not newcomer.is_running:
+            return
         if known[1] != registered.epoch:
             # It was caught up in an earlier process, and may fetch in the next one by now: the controller will refuse.
             return
         if newcomer.log.log_end_offset < look.history.true_hw:
             raise self.broken(
-                f"{look.topic_partition}: {leader.name} wants {newcomer.name} in the ISR, which ends at "
+                f"{look.topic_partition}: {replica.name} wants {newcomer.name} in the ISR, which ends at "
                 f"{newcomer.log.log_end_offset}, below {look.history.true_hw} ({look.history.exposed_by})"
             )
 
@@ -92,7 +93,7 @@ class LogMatching(Invariant):
         # Every high watermark is at most the true one, so agreeing with what is committed is agreeing pairwise.
         history = look.history
         for replica in look.replicas:
-            if replica.alive and replica.node_id in history.trusted:
+            if replica.alive and (history.era == 0 or replica.node_id in history.trusted):
                 lacks = replica.lacks(history, min(replica.log.high_watermark, history.true_hw))
                 if lacks is not None:
                     raise self.broken(f"{look.topic_partition}: {lacks}")

@@ -19,6 +19,8 @@ class Budget:
     lost: dict[int, int] = field(default_factory=dict)
     unclean: dict[int, int] = field(default_factory=dict)
     """The same of nodes that ended without order: they lost nothing, but nobody can know."""
+    at_risk: dict[int, None] = field(default_factory=dict)
+    """Nodes that may lose data at any time, as long as a fault lasts."""
 
     def may_lose(self, node_id: int, image: ClusterImage) -> bool:
         """Whether this node may lose data now."""
@@ -28,7 +30,9 @@ class Budget:
             for partition in topic.partitions.values():
                 if node_id not in partition.replicas:
                     continue
-                losers = [node for node in partition.replicas if node in self.lost or node == node_id]
+                losers = [
+                    node for node in partition.replicas if node in self.lost or node in self.at_risk or node == node_id
+                ]
                 if len(losers) > min(allowed, len(partition.replicas) - 1):
                     return False
         return True

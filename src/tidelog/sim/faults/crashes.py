@@ -124,7 +124,7 @@ def crash_truncation(field: Field, rng: random.Random) -> Applied | None:
         field,
         rng,
         field.cluster.nodes,
-        ("truncate",),
+        ("truncate", "remove"),
         LOG_SUFFIX,
         only_if=lambda node_id, path: field.cluster.nodes[node_id].serves,
         lasts_s=2 * WAITS_S,

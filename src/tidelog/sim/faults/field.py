@@ -1,6 +1,7 @@
 """What faults see of the cluster and do to it: who can be struck, who is struck already, who may lose data."""
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
@@ -74,6 +75,10 @@ class Field:
     """Nodes that are asked to stop in order to be started anew."""
     stories: list[asyncio.Task[None]] = field(default_factory=list)
     """Of faults of several steps, also those that are over."""
+    misreading: int = 0
+    """How many disks may read something else than was written there."""
+    misread_s: float = -math.inf
+    """When the last of them was repaired."""
     on_start: Callable[[int], None] = lambda node_id: None
     tell: Callable[..., None] = lambda event, **fields: None
     ask_broker: Callable[[int, Any, Moment | None], None] = lambda node_id, request, accepted: None

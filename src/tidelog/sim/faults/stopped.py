@@ -18,16 +18,19 @@ DOWN_S: Final = (2.0, 10.0)
 Damage = Callable[[], dict[str, Any] | None]
 
 
-def after_stop(field: Field, rng: random.Random, node_id: int, damage: Damage) -> Applied:
-    """The node is asked to stop, and if it does so in order and in time its disk is damaged before it is started."""
+def after_stop(field: Field, rng: random.Random, node_id: int, damage: Damage, *, unclean: bool = True) -> Applied:
+    """The node is asked to stop, and if it does so in order and in time its disk is damaged before it is started.
+
+    `unclean`: nobody can tell from what is left that it was an orderly end.
+    """
     moment, machine = Moment(), field.cluster.machine(node_id)
     applied = field.down(node_id, rng.uniform(*DOWN_S))
     over: list[None] = []
 
     def ended(told: Exit) -> None:
         if told.end is End.RETURNED and not over and (what := damage()) is not None:
-            # Nobody can tell from what is left that it was an orderly end.
-            field.budget.end_unclean(node_id, field.look())
+            if unclean:
+                field.budget.end_unclean(node_id, field.look())
             moment.come(**what)
 
     def end() -> None:
@@ -55,6 +58,21 @@ def lose_mark(field: Field, rng: random.Random) -> Applied | None:
         return {"marks": [posixpath.dirname(path) for path in marks]} if marks else None
 
     return after_stop(field, rng, node_id, damage)
+
+
+def stop_and_power_cut(field: Field, rng: random.Random) -> Applied | None:
+    """The machine is switched off once its node has stopped: all that an orderly end promises has to be there."""
+    node_id = field.pick(rng)
+    if node_id is None:
+        return None
+    machine = field.cluster.machine(node_id)
+
+    def damage() -> dict[str, Any]:
+        unsynced = machine.disk.unsynced_bytes()
+        machine.power_cut()
+        return {"unsynced_bytes": unsynced}
+
+    return after_stop(field, rng, node_id, damage, unclean=False)
 
 
 def wipe_stopped(field: Field, rng: random.Random) -> Applied | None:
@@ -99,6 +117,7 @@ def _pick_loser(field: Field, rng: random.Random, among: list[int]) -> int | Non
 
 
 KINDS: Final = (
+    FaultKind(name="stop_and_power_cut", profile="disk", strike=stop_and_power_cut, weight=1.5),
     FaultKind(name="lose_mark", profile="disk", strike=lose_mark, weight=0.7),
     FaultKind(name="wipe_stopped", profile="disk", strike=wipe_stopped, weight=0.7),
     FaultKind(name="new_disk", profile="disk", strike=new_disk, weight=2.5),

@@ -171,12 +171,17 @@ def fsync_error(field: Field, rng: random.Random) -> Applied | None:
 
 def io_error(field: Field, rng: random.Random) -> Applied | None:
     """One write fails half-way."""
+    return one_error(field, rng, ("append",), 20)
+
+
+def one_error(field: Field, rng: random.Random, operations: tuple[str, ...], within: int) -> Applied | None:
+    """One of the next such operations in a log directory fails."""
     node_id = field.pick(rng, field.brokers())
     if node_id is None:
         return None
     directory = rng.choice(_log_dirs(field, node_id))
     faults = field.cluster.machine(node_id).disk_faults
-    trap = faults.fail(errno.EIO, "append", path_part=f"{directory}/", skip=rng.randrange(20))
+    trap = faults.fail(errno.EIO, *operations, path_part=f"{directory}/", skip=rng.randrange(within))
     return _failing(field, node_id, trap, 8.0, directory)
 
 
@@ -190,13 +195,13 @@ def metadata_fsync_error(field: Field, rng: random.Random) -> Applied | None:
 
 
 def metadata_io_error(field: Field, rng: random.Random) -> Applied | None:
-    """One write to the metadata log, or to what stands beside it, fails."""
+    """One write to the metadata log, or to what stands beside it, fails, or one read of it."""
     node_id = field.pick_to_kill(rng)
     if node_id is None:
         return None
     directory = _metadata_dir(field, node_id)
     faults = field.cluster.machine(node_id).disk_faults
-    trap = faults.fail(errno.EIO, *WRITES, path_part=directory, skip=rng.randrange(10))
+    trap = faults.fail(errno.EIO, *WRITES, "pread", path_part=directory, skip=rng.randrange(10))
     return _failing(field, node_id, trap, 8.0, directory)
 
 

@@ -15,7 +15,7 @@ from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
 from tidelog.sim.checks.liveness import Unsettled
 from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import TOPIC, Office, dismiss
-from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.errors import ApiError, ErrorCode, WireError
 
 GROUP: Final = "watchers"
 MEMBERS: Final = 2
@@ -90,7 +90,9 @@ class Group:
                         await self._work(client, member)
                 except TimeoutError:
                     await member.leave()
-                except (ApiError, ClientError) as error:
+                except (ApiError, ClientError, WireError) as error:
+                    if isinstance(error, WireError) and not self._office.damaged():
+                        raise
                     self._office.trace.record(CLIENT, "no_member", member=number, error=str(error)[:80])
                     await member.leave()
                 await asyncio.sleep(rng.expovariate(1 / BACKOFF_S))
@@ -140,9 +142,7 @@ class Group:
 
     def _offsets_era(self) -> int:
         """Changes when an unclean election may have lost commits; those remembered are then forgotten."""
-        topic = self._office.watch.image.topic(GROUP_OFFSETS_TOPIC)
-        partitions = () if topic is None else sorted(topic.partitions)
-        era = sum(self._office.watch.era_of(TopicPartition(GROUP_OFFSETS_TOPIC, number)) for number in partitions)
+        era = self._office.watch.era_of(self._stored(GROUP))
         if era != self._era:
             self._era = era
             self._committed.clear()

@@ -32,6 +32,8 @@ class Office:
     due: Callable[[], float] = lambda: 0.0
     """How many batches should be acknowledged by now."""
     partitions: int = 3
+    damaged: Callable[[], bool] = lambda: False
+    """Whether a leader may have read something else from its disk than was written there, in answers on their way."""
 
     def rng(self, name: str) -> random.Random:
         return random.Random(f"{self.seed} {name}")

@@ -10,7 +10,7 @@ from tidelog.client.offsets import LATEST, list_offsets
 from tidelog.core.ids import TopicPartition
 from tidelog.sim.trace import CLIENT
 from tidelog.sim.workloads.office import TOPIC, Office, dismiss
-from tidelog.wire.errors import ApiError
+from tidelog.wire.errors import ApiError, WireError
 
 BACKOFF_S: Final = 0.1
 ASK_S: Final = 0.7
@@ -66,8 +66,10 @@ class Readers:
             position = self._positions[partition] = consumer.positions[partition]
             try:
                 found = await consumer.poll()
-            except (ApiError, ClientError) as error:
-                # Also out of range: an old leader may not have what a new one has shown.
+            except (ApiError, ClientError, WireError) as error:
+                # Also out of range, since an old leader may not have what a new one has shown.
+                if isinstance(error, WireError) and not office.damaged():
+                    raise
                 office.trace.record(CLIENT, "unread", topic=TOPIC, partition=partition.partition, error=str(error)[:80])
                 await self._look_for_leaders(client, partition)
                 continue

@@ -19,7 +19,7 @@ from tidelog.sim.checks.clients import ReadBack
 from tidelog.sim.checks.liveness import Unsettled
 from tidelog.sim.trace import CLIENT, RUN
 from tidelog.sim.workloads.office import RETRY_S, TOPIC, Office
-from tidelog.wire.errors import ApiError
+from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.plain import Record
 
 CREATE_TIMEOUT_S: Final = 60.0
@@ -96,6 +96,8 @@ class _Author:
     style: Style
     producer: Producer
     count: int = 0
+    eras: dict[int, int] = field(default_factory=dict)
+    """In which era of each partition it was last acknowledged."""
 
 
 class Writers:
@@ -156,10 +158,22 @@ class Writers:
     async def _write_once(self, author: "_Author") -> str | None:
         for partition in range(self._office.partitions):
             error = await self._send(author, partition)
+            if error is not None and self._lost_its_last(author, error, partition):
+                # It goes on under a new producer id.
+                error = await self._send(author, partition)
             if error is not None:
                 told = f"{type(error).__name__}: {error}"
                 return f"faults are over, and a write of writer {author.number} to partition {partition} failed: {told}"
         return None
+
+    def _lost_its_last(self, author: "_Author", error: ApiError | ClientError, partition: int) -> bool:
+        """Whether an unclean election may have taken the writer's last batches: that is how it hears of it, once."""
+        era = self._office.watch.era_of(TopicPartition(TOPIC, partition))
+        return (
+            author.eras.get(partition, 0) < era
+            and isinstance(error, ApiError)
+            and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        )
 
     async def check(self) -> None:
         """Reads everything back. `InvariantBroken` says what is missing, doubled or made up."""
@@ -220,6 +234,7 @@ class Writers:
             told = "acknowledged" if style.acks == ACKS_ALL else "written"
             office.trace.record(CLIENT, told, **sent, acks=style.acks, offset=offset)
         if known:
+            author.eras[partition] = era
             self.ledger.batches += 1
             # Who was told that a batch is a duplicate was not told where it stands.
             for at, value in enumerate(values, offset) if offset >= 0 else ((offset, value) for value in values):
