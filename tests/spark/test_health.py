@@ -38,6 +38,8 @@ def test_windows_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
         *(sample(1000 * second, under_replicated=[["orders", 0, 1, 2]]) for second in range(70, 80)),
         sample(75_000, stalled=[["orders", 0, 5, 9]]),
         sample(76_000, lags=[["clicks", partition, 2, 0] for partition in range(MOST_LISTED)]),
+        # Broker 2 starts anew after the second.
+        *(sample(time) | {"node": 2, "dropped": dropped} for time, dropped in ((1, 3), (2, 5), (3, 1), (4, 4))),
         isr | {"time": 70_000, "old_isr": [1, 2], "new_isr": [1]},
         isr | {"time": 80_000, "old_isr": [1], "new_isr": [1, 2]},
         *(taken | {"time": 1000, "leader_epoch": epoch, "node": node} for epoch, node in enumerate((1, 1, 2, 1))),
@@ -54,7 +56,7 @@ def test_windows_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
     assert (orders.under_replicated_s, orders.stalled_s) == (10.0, 1.0)
     assert (orders.lag_p50, orders.lag_p95, orders.lag_max) == (49, 94, 99)
     assert [(each.start_ms, each.shrinks, each.lag_max) for each in found.windows] == [(0, 0, 59), (60_000, 1, 99)]
-    assert found.dropped == 2
+    assert found.dropped == 2 + 5 + 4
     assert (found.full_samples, "entries" in overview(found)) == (1, True)
     page = page_of(found).html()
     assert page.count("<svg") == 3

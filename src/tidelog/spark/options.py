@@ -30,8 +30,9 @@ from tidelog.spark.points import (
 DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 # What Spark's network timeout gives a poll by default.
 DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
-# Larger than a consumer's, since a task reads one partition and nothing else.
-DEFAULT_FETCH_BYTES: Final = 4 * 1024 * 1024
+# Larger than a consumer's, since a task reads one partition and nothing else. A little less than half of what a
+# connection keeps for its next answers (`client.frames.KEPT_BYTES`), since a task has two of them.
+DEFAULT_FETCH_BYTES: Final = 8 * 1024 * 1024 - 64 * 1024
 _MOST_FETCH_BYTES: Final = 64 * 1024 * 1024
 
 _KNOWN: Final = {

@@ -8,7 +8,7 @@ from tidelog.client.offsets import FoundOffset
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.brokers import Brokers, EpochEnd
 from tidelog.spark.history import DataLoss, rewritten, to_ask
-from tidelog.spark.offsets import Position, StreamOffsets, names
+from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, names
 from tidelog.spark.options import OptionError, SourceOptions
 from tidelog.spark.points import (
     EARLIEST,
@@ -117,10 +117,24 @@ class Planner:
         for tp, offset in sorted(start.items()):
             if end[tp] < offset:
                 raise OptionError(f"{tp} would begin at {offset} and end before that, at {end[tp]}")
+        epochs: dict[TopicPartition, int] = {}
         if isinstance(options.starting, SpecificOffsets):
             moved = self._check_history(options.starting.offsets, ids)
             start |= {tp: at.offset for tp, at in moved.items()}
-        return [OffsetRange(tp=tp, start=start[tp], end=end[tp], topic_id=ids[tp]) for tp in sorted(start)]
+            epochs = {tp: at.epoch for tp, at in options.starting.offsets.items() if tp not in moved}
+        newest = self._brokers.latest(ids)
+        return [
+            OffsetRange(
+                tp=tp,
+                start=start[tp],
+                end=end[tp],
+                epoch=epochs.get(tp, NO_EPOCH),
+                # What is there already is of no later epoch than the newest; what is waited for may be.
+                end_epoch=newest[tp].leader_epoch if end[tp] <= newest[tp].offset else NO_EPOCH,
+                topic_id=ids[tp],
+            )
+            for tp in sorted(start)
+        ]
 
     # --- a stream ---
 

@@ -108,8 +108,11 @@ _COMPARISONS: Final = (EqualTo, In, GreaterThan, GreaterThanOrEqual, LessThan, L
 
 
 def _milliseconds(value: Any) -> int | None:
-    """Rounded down: what is later within the same millisecond must not be left out."""
+    """Rounded down: what is later within the same millisecond must not be left out. None where nothing may be: before
+    1970, where brokers know no times and records without a timestamp are.
+    """
     if not isinstance(value, datetime):
         return None
     moment = value if value.tzinfo is not None else value.astimezone()
-    return max((moment - _EPOCH) // (datetime.resolution * 1000), 0)
+    since_ms = (moment - _EPOCH) // (datetime.resolution * 1000)
+    return since_ms if since_ms >= 0 else None

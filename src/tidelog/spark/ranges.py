@@ -12,7 +12,8 @@ from tidelog.spark.offsets import NO_EPOCH
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
     """[start, end) of one partition, for one task. `epoch` is that of the batch before `start`, and `end_epoch` that of
-    the batch before the end of the whole range: nothing in it is of a later one, unless history was rewritten.
+    the batch before the end of the whole range, or a newer one that there was when it was planned: nothing in it is of
+    a later one, unless history was rewritten.
     """
 
     tp: TopicPartition

@@ -1,6 +1,6 @@
 """What a task does: fetches a range of offsets and gives it as Arrow batches (S4, S5, S7).
 
-One thread fetches, one answer ahead, while the other decodes: memory is a few answers, however long the range.
+One thread fetches the next answer while the other decodes the last: memory is two answers, however long the range.
 Every fetch says in which epoch the batch before it was, so that a leader with another history refuses it.
 """
 
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.spark")
 
-_AHEAD: Final = 1
-# Larger ones save nothing more, and Spark's worker and the JVM hold each of them as well.
-_BATCH_BYTES: Final = 4 * 1024 * 1024
+# Half of it costs a little more CPU for rows of 1 KB, and Spark's worker and the JVM hold each of them as well.
+_BATCH_BYTES: Final = 8 * 1024 * 1024
 _MAX_WAIT_MS: Final = 500
 _AGAIN_S: Final = 0.5
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
@@ -114,7 +113,8 @@ class _Fetching:
     def __init__(self, options: SourceOptions, wanted: OffsetRange) -> None:
         self._options = options
         self._wanted = wanted
-        self._answers: queue.Queue[_Answer | _Skip | _End | BaseException] = queue.Queue(_AHEAD)
+        self._answers: queue.Queue[_Answer | _Skip | _End | BaseException] = queue.Queue()
+        self._taken = threading.Semaphore(0)
         self._stopped = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -124,35 +124,38 @@ class _Fetching:
         self._thread.start()
 
     def next(self) -> _Answer | _Skip | _End:
+        """The one before it is not looked at any more."""
         item = self._answers.get()
+        if isinstance(item, _Answer):
+            self._taken.release()
         if isinstance(item, BaseException):
             raise item
         return item
 
     def stop(self) -> None:
         self._stopped.set()
+        self._taken.release()
         if self._loop is not None and self._task is not None:
             # The loop may have ended by itself.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
-    def _put(self, item: _Answer | _Skip | _End | BaseException) -> None:
-        """Waits for room, and not for a reader that has gone: while there is none, it looks from time to time."""
-        while not self._stopped.is_set():
-            try:
-                self._answers.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return
+    def _give(self, answer: _Answer) -> None:
+        """Returns when it is being decoded, or when nobody wants it any more. Two answers are in memory then, this one
+        and the next, in the two buffers that the connection keeps: a third would be made anew each time, and clearing
+        it costs as much as receiving does.
+        """
+        self._answers.put(answer)
+        self._taken.acquire()
 
     def _run(self) -> None:
         try:
             asyncio.run(self._whole())
         except BaseException as error:  # noqa: BLE001 - whatever it is, the thread that reads waits for it
-            self._put(error)
+            self._answers.put(error)
         else:
-            self._put(_End())
+            self._answers.put(_End())
 
     async def _whole(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
@@ -195,7 +198,7 @@ class _Fetching:
             has_moved = found.position > position
             if has_moved:
                 committed = options.isolation is IsolationLevel.READ_COMMITTED
-                self._put(_Answer(found.records, list(data.aborted_transactions or ()) if committed else None))
+                self._give(_Answer(found.records, list(data.aborted_transactions or ()) if committed else None))
                 position, epoch, moved_at, empty = found.position, found.epoch, loop.time(), 0
             if found.later is not None:
                 now = found.later.partition_leader_epoch
@@ -248,7 +251,8 @@ class _Fetching:
             known = client.metadata.topics[tp.topic]
             if ZERO_UUID not in (self._wanted.topic_id, known.topic_id) and known.topic_id != self._wanted.topic_id:
                 raise _MadeAnew
-            refuse_stale(client.metadata, {tp: epoch})
+            # Of a leader older than the end of the range too: it may have there what was given up since.
+            refuse_stale(client.metadata, {tp: max(epoch, self._wanted.end_epoch)})
             connection = await client.broker(leader)
             asked = FetchPartition(
                 partition=tp.partition,
@@ -287,7 +291,7 @@ class _Fetching:
         if position < begins:
             # Retention, or DeleteRecords, was faster.
             self._lost(position, min(begins, end), f"the log begins at {begins}")
-            self._put(_Skip(begins))
+            self._answers.put(_Skip(begins))
             return begins
         ends = (await list_offsets(client, {tp: LATEST}))[tp].offset
         if not is_late:

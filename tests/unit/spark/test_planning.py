@@ -15,6 +15,7 @@ from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import Position
 from tidelog.spark.options import OptionError, parse
 from tidelog.spark.planning import Planner
+from tidelog.spark.ranges import OffsetRange
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
@@ -113,6 +114,23 @@ def test_a_task_is_told_the_epoch_in_which_its_range_ends() -> None:
     brokers = ToyBrokers(150, {5: EpochEnd(5, 120), 6: EpochEnd(6, 150)})
     [wanted] = planner(brokers).stream_ranges(start, end)
     assert (wanted.epoch, wanted.end_epoch) == (5, 6)
+
+
+def test_a_task_of_a_batch_query_is_told_the_newest_epoch_there_was() -> None:
+    """Tasks may wait long for their turn, and history be rewritten meanwhile."""
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    brokers = ToyBrokers(150, {5: EpochEnd(5, 120), 6: EpochEnd(6, 150)})
+    start = '{"a": {"0": {"offset": 100, "epoch": 5}}}'
+
+    def planned(**options: str) -> OffsetRange:
+        [wanted] = Planner(parse(given | options, streaming=False), cast(Brokers, brokers)).batch_ranges()
+        return wanted
+
+    assert (planned().epoch, planned().end_epoch) == (-1, 6)
+    assert (planned(startingOffsets=start).epoch, planned(startingOffsets=start).end_epoch) == (5, 6)
+    # What the user waits for is not written yet: nobody knows in which epoch it will be.
+    assert planned(endingOffsets='{"a": {"0": 151}}').end_epoch == -1
+    assert planned(endingOffsets='{"a": {"0": 150}}').end_epoch == 6
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> None:

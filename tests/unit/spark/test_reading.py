@@ -14,6 +14,7 @@ from tests.unit.client.toy_broker import CLOSE, ToyBroker
 from tidelog.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from tidelog.core.ids import TopicPartition
 from tidelog.kernel.decoder import CorruptBatch
+from tidelog.spark import reading
 from tidelog.spark.brokers import Brokers
 from tidelog.spark.history import DataLoss
 from tidelog.spark.options import Subscription, parse
@@ -94,13 +95,25 @@ class Leader(ToyBroker):
         found = ListOffsetsPartitionResponse(partition_index=0, offset=offset, leader_epoch=5)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a", partitions=[found])])
 
-    def numbers(self, *, fail: bool = True, wanted: OffsetRange = WANTED, patience_ms: int = 10_000) -> list[int]:
+    def numbers(
+        self,
+        *,
+        fail: bool = True,
+        wanted: OffsetRange = WANTED,
+        patience_ms: int = 10_000,
+        on_row: Callable[[int], object] = id,
+    ) -> list[int]:
         """What a task reads, in a thread as Spark has it."""
 
         def whole() -> list[int]:
             given = {"kafka.bootstrap.servers": str(self.address), "subscribe": "a", "failOnDataLoss": str(fail)}
             options = parse({**given, "kafkaConsumer.pollTimeoutMs": str(patience_ms)}, streaming=True)
-            return [int(value.as_py()) for rows in read(options, wanted) for value in rows.column("value")]
+            found = []
+            for rows in read(options, wanted):
+                for value in rows.column("value"):
+                    found.append(int(value.as_py()))
+                    on_row(found[-1])
+            return found
 
         async def story() -> list[int]:
             async with self.serving():
@@ -114,6 +127,16 @@ def test_a_leader_that_is_behind_what_was_read_is_not_fetched_from() -> None:
     leader.epochs = [3, 4, 5]
     assert leader.numbers(wanted=replace(WANTED, start=6, epoch=5)) == [6, 7, 8, 9]
     assert [(each.fetch_offset, each.last_fetched_epoch) for each in leader.fetches] == [(6, 5)]
+    assert leader.epochs == [5]
+
+
+def test_a_leader_from_before_the_end_of_the_range_is_not_fetched_from() -> None:
+    """What it has in the range may be what an unclean election gave up, and what stands there now would never be read:
+    the checkpoint of the batch is of the later epoch already.
+    """
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10, epoch=4)))
+    leader.epochs = [3, 4, 5]
+    assert leader.numbers(wanted=replace(WANTED, end_epoch=5)) == list(range(10))
     assert leader.epochs == [5]
 
 
@@ -263,6 +286,43 @@ def test_who_stops_reading_does_not_wait_for_an_answer() -> None:
     with pytest.raises(CorruptBatch):
         leader.numbers()
     assert not [each for each in threading.enumerate() if each.name.startswith("fetch-")]
+
+
+def test_one_answer_is_asked_for_ahead_and_no_more() -> None:
+    """The broker reads while rows are decoded and handed on, and a task holds two answers."""
+    asked = threading.Event()
+    while_first = []
+
+    def fetched(number: int, request: Any) -> PartitionData:
+        if number == 2:
+            asked.set()
+        return PartitionData(high_watermark=20, records=batch(request.fetch_offset, request.fetch_offset + 5))
+
+    def on_row(number: int) -> None:
+        assert asked.wait(10)
+        if number < 4:
+            while_first.append(len(leader.fetches))
+
+    leader = Leader(fetched)
+    # Full after one record: rows leave as soon as they are decoded.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_BATCH_BYTES", 1)
+        assert leader.numbers(wanted=replace(WANTED, end=20), on_row=on_row) == list(range(20))
+    assert [each.fetch_offset for each in leader.fetches] == [0, 5, 10, 15]
+    # The rows of the first answer, but for the last of them, leave before the second is taken.
+    assert set(while_first) == {2}
+
+
+@pytest.mark.parametrize("answer", [CLOSE, PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+def test_an_answer_asked_for_ahead_that_does_not_come_is_asked_for_again(answer: Any) -> None:
+    def fetched(number: int, asked: Any) -> Any:
+        if number == 2:
+            return answer
+        return PartitionData(high_watermark=10, records=batch(asked.fetch_offset, asked.fetch_offset + 5))
+
+    leader = Leader(fetched)
+    assert leader.numbers() == list(range(10))
+    assert [each.fetch_offset for each in leader.fetches][:2] == [0, 5]
 
 
 def test_a_pattern_may_match_a_part_of_a_name() -> None:

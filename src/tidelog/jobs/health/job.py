@@ -62,12 +62,19 @@ def health(events: "DataFrame", window_s: float = 60.0) -> Health:
 
 
 def _take_overview(events: "DataFrame", found: Health) -> None:
-    by_node = events.groupBy("node").agg(
-        F.count("*").alias("events"),
-        F.min("time").alias("first_ms"),
-        F.max("time").alias("last_ms"),
-        F.max("dropped").alias("dropped"),
-        F.count_if(_is_full()).alias("full_samples"),
+    # A broker counts what it could not publish from its start on, and starts anew.
+    before = F.lag("dropped").over(Window.partitionBy("node", F.col("dropped").isNull()).orderBy("time"))
+    more = F.when(before <= F.col("dropped"), F.col("dropped") - before).otherwise(F.col("dropped"))
+    by_node = (
+        events.withColumn("more_dropped", more)
+        .groupBy("node")
+        .agg(
+            F.count("*").alias("events"),
+            F.min("time").alias("first_ms"),
+            F.max("time").alias("last_ms"),
+            F.sum("more_dropped").alias("dropped"),
+            F.count_if(_is_full()).alias("full_samples"),
+        )
     )
     rows = by_node.orderBy("node").collect()
     found.brokers = [row.node for row in rows]
