@@ -200,6 +200,12 @@ def test_without_the_token_nothing_can_be_pressed(
 
 def test_keys_and_names(page: Page, cluster: tuple[Commands, str]) -> None:
     show(page, cluster[1])
+    # Also where nothing has been chosen yet.
+    page.keyboard.press("j")
+    expect(page.locator("#detail h2")).to_have_text("orders-0")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#detail h2")).to_have_text("orders-1")
+    page.keyboard.press("Escape")
     page.keyboard.press("/")
     page.keyboard.type("pay 19")
     expect(page.locator(".cell")).to_have_count(1)
@@ -281,6 +287,47 @@ def test_a_phone_and_the_dark(page: Page, cluster: tuple[Commands, str]) -> None
         expect(page.locator(f"#{name.lower()}")).to_be_visible()
     page.set_viewport_size(WIDE)
     picture(page, "3x50-dark")
+
+
+def test_when_too_few_are_left_to_decide_nothing_is_called_fine(
+    page: Page, complaints: list[str], tmp_path: Path
+) -> None:
+    port = consecutive_ports(4)
+    data = tmp_path / "data"
+    tidelog = Commands(f"127.0.0.1:{port}")
+    with foreground_up(data, "--port", str(port), ui_port=port + 3) as (_, ready):
+        tidelog.run_process("topics", "create", "orders", "--replica-assignment", "2:1:3")
+        show(page, ready["ui"])
+        cell, figures = page.locator(".cell"), page.locator("#figures")
+        expect(cell).to_contain_text("ISR 3/3")
+        expect(figures).to_contain_text("in sync")
+        # Two at once: nobody is left who could elect another leader.
+        tidelog.run_process("chaos", "pause", "3", "--data", str(data))
+        tidelog.run_process("chaos", "kill", "2", "--data", str(data))
+        expect(cell).to_have_class(re.compile("unheard"))
+        expect(cell).to_have_attribute("aria-label", re.compile("its leader does not answer"))
+        expect(figures).to_contain_text("of the metadata quorum✕ no leader")
+        tidelog.run_process("chaos", "kill", "1", "--data", str(data))
+        tidelog.run_process("chaos", "kill", "3", "--data", str(data))
+        expect(figures).to_contain_text("no node answers")
+        expect(figures).not_to_contain_text("in sync")
+        # It serves only when there are two again.
+        page.get_by_role("button", name="start node 1").click()
+        for node in ("2", "3"):
+            tidelog.run_process("chaos", "start", node, "--data", str(data))
+        expect(cell).to_contain_text("ISR 3/3")
+        expect(figures).to_contain_text("in sync")
+        # Then even the page is gone.
+        tidelog.run_process("down", "--data", str(data))
+    expect(page.locator("#connection-text")).to_have_text("not connected")
+    page.locator("#topics summary", has_text="orders").click()
+    expect(page.locator("#topics .configs")).to_contain_text("the page's server does not answer")
+    page.set_input_files("#trace-file", {"name": "1.jsonl", "mimeType": "text/plain", "buffer": b"{}"})
+    expect(page.locator("#outcome")).to_contain_text("the page's server does not answer")
+    # The browser says that nobody answers; the page itself must not fail.
+    page.goto("about:blank")
+    assert all(each.startswith("Failed to load resource: net::ERR_") for each in complaints)
+    complaints.clear()
 
 
 def test_what_is_drawn_of_an_axis(page: Page, cluster: tuple[Commands, str]) -> None:

@@ -103,6 +103,12 @@ def run(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     if _COMPLETE in os.environ:
         command.main(arguments, prog_name="tidelog")
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            # Kafka's names and our files are UTF-8: better one line now than half of something made.
+            return _fail(f"argument {argument!a} is not UTF-8", USAGE)
     try:
         with command.make_context("tidelog", arguments) as context:
             command.invoke(context)

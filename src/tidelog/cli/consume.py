@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example, whole_number
 from tidelog.cli.output import bad_usage, note
 from tidelog.cli.session import with_client
 
@@ -96,9 +96,10 @@ def _start(offset: str | None, default: int) -> int:
         return default
     if offset in ("earliest", "latest"):
         return EARLIEST if offset == "earliest" else LATEST
-    if not offset.isascii() or not offset.isdigit():
+    number = whole_number(offset)
+    if number is None:
         raise bad_usage(f"--offset is a number, earliest or latest, not {offset!r}")
-    return int(offset)
+    return number
 
 
 async def _positions(client: "Client", topic: str, partition: int | None, start: int) -> "dict[TopicPartition, int]":

@@ -51,7 +51,9 @@ def _dump(file: Path, *, records: bool, as_json: bool) -> bool:
             print(json.dumps(line.data) if as_json else line.text)
             damage += line.damaged
     except (Damaged, StorageFormatError) as error:
-        raise CommandFailed(f"{file}: {error}") from error
+        # Some name their file themselves.
+        told = str(error)
+        raise CommandFailed(told if told.startswith(str(file)) else f"{file}: {told}") from error
     except (DiskError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise

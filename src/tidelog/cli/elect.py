@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json
 from tidelog.cli.session import with_client
 
@@ -29,7 +29,7 @@ def elect(
     ] = False,
     topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Only this topic; else all.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", metavar="P", min=0, help="Only this one of it.")
+        int | None, typer.Option("--partition", metavar="P", min=0, max=MOST_INT32, help="Only this one of it.")
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT64, Bootstrap, CommandConfig, Json, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_done, print_json, print_table, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -82,7 +82,9 @@ def reset_offsets(
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
-    to_time: Annotated[int | None, typer.Option("--to-time", metavar="MS", min=0, help="To this moment.")] = None,
+    to_time: Annotated[
+        int | None, typer.Option("--to-time", metavar="MS", min=0, max=MOST_INT64, help="To this moment.")
+    ] = None,
     shift_by: Annotated[
         int | None, typer.Option("--shift-by", metavar="N", help="By so many, back if negative.")
     ] = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example, whole_number
 from tidelog.cli.output import bad_usage, table
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -59,9 +59,10 @@ def parse_time(text: str) -> int:
 
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
-    if not text.isascii() or not text.isdigit():
+    number = whole_number(text)
+    if number is None:
         raise bad_usage(f"--time wants earliest, latest or milliseconds since 1970, not {text!r}")
-    return int(text)
+    return number
 
 
 async def _ends(client: "Client", topic: str) -> list[dict[str, Any]]:

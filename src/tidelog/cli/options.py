@@ -9,6 +9,10 @@ from typer.core import TyperGroup
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 # Longer than the first sentence of any help text.
 _SENTENCE_CHARACTERS: Final = 200
+# What the protocol has room for: replication factors; partitions and ids of brokers; offsets and times.
+MOST_INT16: Final = 2**15 - 1
+MOST_INT32: Final = 2**31 - 1
+MOST_INT64: Final = 2**63 - 1
 
 Bootstrap = Annotated[
     str,
@@ -47,6 +51,23 @@ def commands(words: str) -> typer.Typer:
 def example(*lines: str) -> str:
     """The end of a help page: commands to try, kept as they are."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def whole_number(text: str) -> int | None:
+    """An offset or a time, or None for what is none."""
+    # Python refuses to read thousands of digits, with an error of its own.
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_INT64)):
+        return None
+    number = int(text)
+    return number if number <= MOST_INT64 else None
+
+
+def broker_ids(text: str, separator: str) -> list[int]:
+    """`1,2,3` as numbers; ValueError for what are no ids."""
+    ids = [int(part) for part in text.split(separator)]
+    if not all(0 <= each <= MOST_INT32 for each in ids):
+        raise ValueError(f"ids lie between 0 and {MOST_INT32}")
+    return ids
 
 
 def key_values(settings: list[str] | None, option: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_done, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = commands("Describe the metadata quorum, add and remove its voters.")
 
-Id = Annotated[int, typer.Option("--id", min=0, metavar="NODE", help="Id of the controller.")]
+Id = Annotated[int, typer.Option("--id", min=0, max=MOST_INT32, metavar="NODE", help="Id of the controller.")]
 DirectoryId = Annotated[
     str | None,
     typer.Option(

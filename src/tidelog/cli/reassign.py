@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, broker_ids, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, progress, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -193,7 +193,7 @@ async def _end_rates(client: "Client", brokers: set[int]) -> None:
 
 def _brokers(text: str) -> list[int]:
     try:
-        return [int(broker) for broker in text.split(",")]
+        return broker_ids(text, ",")
     except ValueError as error:
         raise bad_usage(f"--replicas wants broker ids as in 1,2,3, not {text!r}") from error
 

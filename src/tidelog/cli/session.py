@@ -2,16 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
+from tidelog.cli.options import DEFAULT_BOOTSTRAP
 from tidelog.cli.output import TERMINATED, CommandFailed, bad_usage
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
 
 T = TypeVar("T")
+
+_NO_CLUSTER: Final = "`tidelog up` starts a cluster here, --bootstrap names another"
 
 
 def security_properties(command_config: Path | None) -> dict[str, str]:
@@ -44,7 +47,7 @@ def with_client(
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.connection import ConnectionSettings
-    from tidelog.client.errors import ClientError
+    from tidelog.client.errors import ClientError, ConnectionFailed
     from tidelog.client.security import parse as parse_security
     from tidelog.wire.errors import ApiError, WireError
 
@@ -62,7 +65,10 @@ def with_client(
     try:
         return run_until_told(session())
     except (ApiError, ClientError) as error:
-        raise CommandFailed(one_line(error)) from error
+        # Who named no cluster may not have one yet. That nobody listened is only in the words: a client tries several.
+        unconnected = isinstance(error, ConnectionFailed) and str(error).startswith("cannot connect")
+        nobody = unconnected and bootstrap == DEFAULT_BOOTSTRAP
+        raise CommandFailed(one_line(error) + (f" ({_NO_CLUSTER})" if nobody else "")) from error
     except WireError as error:
         raise CommandFailed(f"the broker sent what we cannot read: {error}") from error
 

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example, key_values
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    MOST_INT16,
+    MOST_INT32,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    broker_ids,
+    commands,
+    example,
+    key_values,
+)
 from tidelog.cli.output import bad_usage, note, print_done, print_json
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -28,10 +39,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 def create(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, help="How many; else num.partitions.")
+        int | None, typer.Option("--partitions", min=1, max=MOST_INT32, help="How many; else num.partitions.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="Else default.replication.factor.")
+        int | None,
+        typer.Option("--replication-factor", min=1, max=MOST_INT16, help="Else default.replication.factor."),
     ] = None,
     replica_assignment: Annotated[
         str | None,
@@ -168,7 +180,9 @@ def describe(
 @app.command(epilog=example("tidelog topics alter orders --partitions 6"))
 def alter(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="The new number, larger than the old.")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", min=1, max=MOST_INT32, help="The new number, larger than the old.")
+    ],
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -249,7 +263,7 @@ async def _described(
 
 def _parse_assignment(text: str) -> dict[int, list[int]]:
     try:
-        replicas = [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+        replicas = [broker_ids(part, ":") for part in text.split(",")]
     except ValueError as error:
         raise bad_usage(f"--replica-assignment wants broker ids as in 0:1:2,1:2:0, not {text!r}") from error
     return dict(enumerate(replicas))

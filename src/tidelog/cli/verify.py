@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT16, Bootstrap, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 from tidelog.cli.session import cluster_errors, with_client
 
@@ -58,7 +58,9 @@ def verify(
     partitions: Annotated[int, typer.Option("--partitions", min=1, max=1000, help="Of the topic.")] = 12,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", min=1, help="Of the topic. [default: 3, or the number of brokers]"),
+        typer.Option(
+            "--replication-factor", min=1, max=MOST_INT16, help="Of the topic. [default: 3, or the number of brokers]"
+        ),
     ] = None,
     min_isr: Annotated[
         int | None, typer.Option("--min-isr", min=1, help="min.insync.replicas of the topic. [default: 2, or 1]")

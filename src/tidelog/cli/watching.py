@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 import typer
 
-from tidelog.cli.output import print_json
+from tidelog.cli.output import CommandFailed, print_json
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from tidelog.client.client import Client
 
 T = TypeVar("T")
-# What takes a look, and what ends the showing.
-_Drawing = tuple[Callable[[T], None], Callable[[], None]]
 
 DEFAULT_INTERVAL_S: Final = 0.5
 
@@ -41,6 +39,15 @@ class View(Generic[T]):
     to_screen: "Callable[[T], RenderableType] | None" = None
     # Its parts, of which a log is told those that are new; the whole text where there are none.
     to_news: Callable[[T], Sequence[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Showing(Generic[T]):
+    """What takes a look, what is told why there is none, and what ends it."""
+
+    draw: Callable[[T], None]
+    miss: Callable[[str], None]
+    close: Callable[[], None]
 
 
 def show(
@@ -74,32 +81,71 @@ async def show_looks(
         elif text := view.to_text(found):
             print(text)
         return
-    draw, close = _documents(view) if as_json else _screen(view) if sys.stdout.isatty() else _news(view)
+    showing = _documents(view) if as_json else screen(view) if sys.stdout.isatty() else _news(view)
+    trouble = _troubles()
+    began = False
     try:
         while True:
-            draw(await look())
+            try:
+                found = await look()
+            except trouble as error:
+                # Somebody watches because brokers come and go: only who was never there ends it.
+                if not began:
+                    raise
+                showing.miss(_words(error))
+            else:
+                began = True
+                showing.draw(found)
             await asyncio.sleep(interval_s)
     finally:
-        close()
+        showing.close()
 
 
-def _documents(view: View[T]) -> _Drawing[T]:
+def _troubles() -> tuple[type[Exception], ...]:
+    from tidelog.client.errors import ClientError
+    from tidelog.cluster.errors import ClusterError
+    from tidelog.wire.errors import ApiError
+
+    return ApiError, ClientError, ClusterError, CommandFailed
+
+
+def _words(error: Exception) -> str:
+    from tidelog.client.client import one_line
+    from tidelog.client.errors import ClientError
+    from tidelog.wire.errors import ApiError
+
+    return one_line(error) if isinstance(error, ApiError | ClientError) else str(error)
+
+
+def _documents(view: View[T]) -> _Showing[T]:
     """One document a line, for programs that read along."""
-    return lambda found: print(json.dumps(view.to_json(found)), flush=True), _nothing
+    return _lines(lambda found: print(json.dumps(view.to_json(found)), flush=True))
 
 
-def _screen(view: View[T]) -> _Drawing[T]:
-    """In place: what stays the same is not drawn again, so nothing flickers."""
+def screen(view: View[T], console: "Console | None" = None) -> _Showing[T]:
+    """In place: what stays the same is not drawn again, so nothing flickers. What does not fit ends in an ellipsis: an
+    ISR of three that is cut after the second would be taken for one of two.
+    """
+    from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
-    render = view.to_screen or (lambda found: Text(view.to_text(found), no_wrap=True))
-    live = Live(auto_refresh=False, vertical_overflow="crop")
+    render = view.to_screen or (lambda found: Text(view.to_text(found), no_wrap=True, overflow="ellipsis"))
+    live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
     live.start()
-    return lambda found: live.update(render(found), refresh=True), live.stop
+    last: list[RenderableType] = []
+
+    def draw(found: T) -> None:
+        last[:] = [render(found)]
+        live.update(last[0], refresh=True)
+
+    def miss(words: str) -> None:
+        live.update(Group(*last, Text(f"{words}; looking again", style="yellow")), refresh=True)
+
+    return _Showing(draw=draw, miss=miss, close=live.stop)
 
 
-def _news(view: View[T]) -> _Drawing[T]:
+def _news(view: View[T]) -> _Showing[T]:
     """What is not as it was; whole texts with an empty line between them."""
     parts = view.to_news or (lambda found: (view.to_text(found) + "\n",))
     told: set[str] = set()
@@ -112,8 +158,22 @@ def _news(view: View[T]) -> _Drawing[T]:
         told.clear()
         told.update(now)
 
-    return draw, _nothing
+    return _lines(draw)
 
 
-def _nothing() -> None:
-    """Nothing is open."""
+def _lines(draw: Callable[[T], None]) -> _Showing[T]:
+    """With troubles on stderr, each when it begins."""
+    wrong = ""
+
+    def draw_again(found: T) -> None:
+        nonlocal wrong
+        wrong = ""
+        draw(found)
+
+    def miss(words: str) -> None:
+        nonlocal wrong
+        if words != wrong:
+            print(f"tidelog: {words}; looking again", file=sys.stderr, flush=True)
+        wrong = words
+
+    return _Showing(draw=draw_again, miss=miss, close=lambda: None)

@@ -139,12 +139,21 @@ class ClusterDir:
             text = self.cluster_json.read_text("utf-8")
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ClusterError(f"cannot read {self.cluster_json}: {error}") from error
+        except OSError as error:
+            raise ClusterError(f"cannot read {self.cluster_json}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise ClusterError(f"{self.cluster_json} is not UTF-8") from error
         try:
             return _from_json(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ClusterError(f"{self.cluster_json} is not a cluster description: {error!r}") from error
+        except json.JSONDecodeError as error:
+            raise self._refused(f"it is not JSON: {error}") from error
+        except ValueError as error:
+            raise self._refused(str(error)) from error
+        except (KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise self._refused(f"something is missing or is not what it should be ({error})") from error
+
+    def _refused(self, reason: str) -> ClusterError:
+        return ClusterError(f"{self.cluster_json} is not a cluster description: {reason}")
 
     def save(self, layout: ClusterLayout) -> None:
         content: dict[str, Any] = {"version": FORMAT_VERSION, **asdict(layout)}
@@ -152,6 +161,8 @@ class ClusterDir:
 
 
 def _from_json(content: Any) -> ClusterLayout:
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
     version = content["version"]
     if version not in (_STATIC_VERSION, FORMAT_VERSION):
         raise ValueError(f"version {version} is not one this Tidelog knows ({_STATIC_VERSION}-{FORMAT_VERSION})")

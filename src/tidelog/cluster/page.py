@@ -24,6 +24,8 @@ _OPTIONS: Final = {socket.AF_INET: "--listen-v4", socket.AF_INET6: "--listen-v6"
 # A process that cannot start must not be started as fast as the machine can.
 _PAUSE_S: Final = 1.0
 
+UI_PORT_HINT: Final = "--ui-port gives the page another port, 0 turns it off"
+
 
 class Page:
     """Listens from the beginning, so that a port in use is found before anything else is done."""
@@ -35,7 +37,7 @@ class Page:
         try:
             self._sockets = listen_on_loopback(port)
         except ClusterError as error:
-            raise ClusterError(f"{error.message}: --ui-port gives the page another port, 0 turns it off") from error
+            raise ClusterError(f"{error.message}: {UI_PORT_HINT}") from error
         self._served: asyncio.Task[None] | None = None
 
     @property

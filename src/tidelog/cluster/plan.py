@@ -15,7 +15,7 @@ from tidelog.cluster.errors import BadRequest, ClusterError
 from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, roles_of, write_atomic
 from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.orphans import living_nodes
-from tidelog.cluster.page import Page
+from tidelog.cluster.page import UI_PORT_HINT, Page
 from tidelog.cluster.platform import ON_LINUX
 from tidelog.cluster.ports import Reservations, loopback_hosts
 from tidelog.cluster.process import Handle, describe_exit, last_lines
@@ -106,6 +106,8 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
         reservations = Reservations(loopback_hosts(), rng)
         held.callback(reservations.close)
         layout = await _plan(request, directory, existing, reservations, rng)
+        if reservations.holds(request.ui_port):
+            raise BadRequest(f"port {request.ui_port} is that of a node: {UI_PORT_HINT}")
         ui_port = reservations.reserve_free() if request.ui_port == ANY_PORT else request.ui_port
         page = Page(ui_port) if ui_port else None
         if page is not None:

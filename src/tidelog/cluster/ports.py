@@ -98,6 +98,9 @@ class Reservations:
             f"no free port found in {FREE_PORT_RANGE.start}-{FREE_PORT_RANGE.stop - 1} on {' and '.join(self.hosts)}"
         )
 
+    def holds(self, port: int) -> bool:
+        return port in self._sockets
+
     def close(self) -> None:
         for sockets in self._sockets.values():
             for sock in sockets:

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ from tidelog.cluster.process import last_lines
 from tidelog.cluster.run import supervised
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
+from tidelog.core.config.keys import BROKER_KEYS
+from tidelog.core.config.layers import unknown_key
 from tidelog.testing.loop_thread import LoopThread
 from tidelog.testing.witnesses import ReplicaView, Witnesses
 from tidelog.wire.errors import ApiError
@@ -55,6 +58,10 @@ class Cluster:
         self.brokers = brokers
         self.keep = False
         self._config = dict(config or {})
+        for name in self._config:
+            if name not in BROKER_KEYS:
+                # Brokers say so in their logs, where nobody looks while the test passes.
+                warnings.warn(unknown_key(name), stacklevel=2)
         self._data = Path(data) if data is not None else None
         self._port = port
         self._temporary: Path | None = None

@@ -1,6 +1,7 @@
 """A trace of `tidelog sim` (docs/trace.md) as states of a board, one for each of its lines, forward and back."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -230,8 +231,14 @@ def _parsed(line: bytes | str, number: int) -> dict[str, Any]:
         told = json.loads(line)
     except ValueError as error:
         raise BadTrace(f"line {number} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise BadTrace(f"line {number} is not JSON: nested too deeply") from error
     if not isinstance(told, dict) or not {"t", "source", "event"} <= told.keys():
         raise BadTrace(f"line {number} is not of a trace: it lacks t, source or event")
+    if type(told["t"]) not in (int, float) or not math.isfinite(told["t"]):
+        raise BadTrace(f"line {number} is not of a trace: t is a number of seconds")
+    if not isinstance(told["source"], str) or not isinstance(told["event"], str):
+        raise BadTrace(f"line {number} is not of a trace: source and event are words")
     return told
 
 

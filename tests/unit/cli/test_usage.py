@@ -16,6 +16,7 @@ from tests.cluster.ports import consecutive_ports
 from tests.unit.client.toy_broker import ToyBroker
 from tests.unit.client.toy_sasl import ToySasl
 
+from tidelog.cli import session
 from tidelog.cli.app import app, run
 
 
@@ -131,10 +132,15 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["topics", "create"],
         ["topics", "create", "t", "--partitions", "many"],
         ["topics", "create", "t", "--partitions", "0"],
+        ["topics", "create", "t", "--partitions", "2147483648"],
+        ["topics", "create", "t", "--replication-factor", "32768"],
+        ["topics", "create", "t", "--replica-assignment", "1:2147483648"],
+        ["topics", "create", "t", "--replica-assignment", "1:-2"],
         ["topics", "create", "t", "--config", "novalue"],
         ["topics", "create", "t", "--replica-assignment", "1:x"],
         ["topics", "create", "t", "--replica-assignment", "1:2", "--partitions", "1"],
         ["topics", "alter", "t"],
+        ["topics", "alter", "t", "--partitions", "2147483648"],
         ["topics", "list", "--bootstrap", "localhost"],
         ["configs", "describe"],
         ["configs", "describe", "--topic", "t", "--broker", "1"],
@@ -145,19 +151,25 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["consume", "t", "--isolation", "none"],
         ["consume", "t", "--offset", "5"],
         ["consume", "t", "--partition", "0", "--offset", "x"],
+        ["consume", "t", "--partition", "0", "--offset", "9223372036854775808"],
+        ["consume", "t", "--partition", "0", "--offset", "9" * 5000],
         ["consume", "t", "--group", "g", "--partition", "0"],
         ["consume", "t", "--from-beginning", "--partition", "0", "--offset", "5"],
         ["consume", "t", "--json", "--key-separator", ":"],
         ["offsets", "t", "--time", "yesterday"],
+        ["offsets", "t", "--time", "9223372036854775808"],
         ["groups", "reset-offsets", "g", "--topic", "t"],
+        ["groups", "reset-offsets", "g", "--topic", "t", "--to-time", "9223372036854775808"],
         ["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"],
         ["elect"],
         ["elect", "--preferred", "--unclean"],
         ["elect", "--preferred", "--partition", "0"],
+        ["elect", "--preferred", "--topic", "t", "--partition", "2147483648"],
         ["reassign"],
         ["reassign", "t"],
         ["reassign", "t", "--replicas", "1,2"],
         ["reassign", "t", "--partition", "0", "--replicas", "one"],
+        ["reassign", "t", "--partition", "0", "--replicas", "1,2147483648"],
         ["reassign", "t", "--partition", "0", "--replicas", "1", "--cancel"],
         ["reassign", "t", "--partition", "0", "--throttle", "5", "--list"],
         ["reassign", "--partition", "0", "--list"],
@@ -167,6 +179,11 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["quorum", "add", "--id", "4", "--endpoint", "CONTROLLER://nowhere"],
         ["quorum", "add", "--id", "4", "--endpoint", "C://h:1", "--directory-id", "short"],
         ["quorum", "remove"],
+        ["quorum", "remove", "--id", "2147483648"],
+        ["verify", "--replication-factor", "32768"],
+        ["topics", "create", "caf\udce9"],
+        ["up", "--data", "caf\udce9"],
+        ["dump", "caf\udce9.log"],
         ["up", "--brokers", "100"],
         ["up", "--brokers", "0"],
         ["up", "--set", "novalue"],
@@ -186,10 +203,12 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["health", "--window", "0"],
         ["campaign", "--seeds", "some"],
         ["campaign", "--durability", "rf=many"],
+        ["demo", "--report", "."],
+        ["demo", "--report", "nowhere/report.html"],
         ["pipeline", "run", "nothing.toml"],
         ["pipeline", "status", "nothing.toml"],
     ],
-    ids=" ".join,
+    ids=lambda arguments: ascii(" ".join(arguments))[1:60],
 )
 def test_bad_usage_is_one_line_and_status_two(
     arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -247,6 +266,20 @@ def test_what_fails_is_one_line_and_status_one(
     assert said.err.startswith("tidelog: ") and said.err.count("\n") == 1
 
 
+def test_who_has_no_cluster_yet_is_told_how_to_get_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = os.environ["TIDELOG_BOOTSTRAP"]
+    assert run(["topics", "list"]) == 1
+    assert capsys.readouterr().err == f"tidelog: cannot connect to {nobody}: connection refused\n"
+    # As if it were the default, where somebody may listen on this machine.
+    monkeypatch.setattr(session, "DEFAULT_BOOTSTRAP", nobody)
+    assert run(["topics", "list"]) == 1
+    assert capsys.readouterr().err.endswith(
+        "connection refused (`tidelog up` starts a cluster here, --bootstrap names another)\n"
+    )
+
+
 def test_a_port_in_use_is_one_line_before_anything_is_created(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +295,38 @@ def test_a_port_in_use_is_one_line_before_anything_is_created(
         said = capsys.readouterr().err
     assert said.startswith(f"tidelog: port {port} is in use on 127.0.0.1: --ui-port ") and said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("detach", [[], ["--detach"]], ids=["foreground", "detached"])
+def test_the_page_cannot_have_the_port_of_a_node(
+    detach: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    port = consecutive_ports(3)
+    assert run(["up", "--port", str(port), "--ui-port", str(port + 1), *detach]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"tidelog: port {port + 1} is that of a node: --ui-port ") and said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "is not a cluster description: it is not JSON"),
+        (b"\xff", "is not UTF-8"),
+        (b"null", "is not a cluster description: it is no JSON object"),
+        (b'{"version": 1}', "is not a cluster description: something is missing or is not what it should be"),
+        (b'{"version": 99}', "is not a cluster description: version 99 is not one this Tidelog knows"),
+    ],
+)
+def test_a_damaged_description_of_a_cluster_is_told_in_words(
+    content: bytes, complaint: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.json").write_bytes(content)
+    for command in ("status", "down", "up"):
+        assert run([command, "--data", str(tmp_path)]) == 1
+        said = capsys.readouterr().err
+        assert complaint in said and "Error" not in said and said.count("\n") == 1
 
 
 def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,6 +374,14 @@ def test_a_full_disk_under_our_output_is_one_line(arguments: list[str]) -> None:
             [sys.executable, "-m", "tidelog", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (ended.returncode, ended.stderr) == (1, "tidelog: cannot go on: No space left on device\n")
+
+
+def test_a_terminal_without_our_letters_still_gets_help() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "tidelog", "topics", "create", "--help"]
+    ended = subprocess.run(command, env=environment, capture_output=True, encoding="latin-1", check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "HOST:PORT[,\\u2026]" in ended.stdout
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,4 +69,14 @@ def test_what_is_no_history_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert "cannot read" in capsys.readouterr().err
     (tmp_path / "words").write_text("hello\n")
     assert run(["verify", "--check", str(tmp_path / "words")]) == 1
+    said = capsys.readouterr().err
+    assert "line 1: not a line of a history (Expecting value: line 1 column 1" in said
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    assert run(["verify", "--check", str(tmp_path / "bytes")]) == 1
     assert "line 1: not a line of a history" in capsys.readouterr().err
+    write_history(history([sends(0, 0, 1)], log("0:0", "0:1")), tmp_path / "more")
+    whole = (tmp_path / "more").read_text()
+    for line in ("5", "[]", "[" * 100_000, '{"type": "sends"}'):
+        (tmp_path / "more").write_text(f"{whole.splitlines()[0]}\n{line}\n")
+        assert run(["verify", "--check", str(tmp_path / "more")]) == 1
+        assert "line 2: not a line of a history" in capsys.readouterr().err

@@ -39,6 +39,8 @@ def demo(
 
     if not report.parent.is_dir():
         raise CommandFailed(f"{report.parent} is not a directory", 2)
+    if report.is_dir():
+        raise CommandFailed(f"--report wants a file, and {report} is a directory", 2)
     plan = Plan(seconds=seconds, with_spark=spark, report=report, keep=keep)
     console = Console(highlight=False, soft_wrap=True, stderr=as_json)
     outcome = cluster_errors(lambda: tell(plan, console))

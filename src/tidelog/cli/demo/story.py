@@ -230,7 +230,7 @@ class _Story:
             ("tidelog up", "three brokers to keep, on localhost:9092 to 9094, for any Kafka client, and a page"),
             ("seq 1000 | tidelog produce numbers", "lines as records"),
             ("tidelog consume numbers --from-beginning --max 5", "and back"),
-            ("tidelog chaos kill 1", "do to your own what this demo did"),
+            ("tidelog chaos kill 2", "do to your own what this demo did"),
             ("tidelog topics describe numbers", "who leads, who is in sync"),
             ("tidelog quorum describe", "who decides"),
             ("tidelog scenario run replication/produce --step", "how it works, replica by replica"),

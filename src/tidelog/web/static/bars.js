@@ -32,7 +32,9 @@ export class Bars {
   draw(partition, nodes, perSecond) {
     const axis = axisFor(partition, perSecond);
     const wanted = partition.replicas;
-    if (wanted.length !== this.lines.size || wanted.some((node) => !this.lines.has(node))) this.make(wanted);
+    // In their order too: the first is the preferred one, and a reassignment may move it.
+    const drawn = [...this.lines.keys()];
+    if (wanted.length !== drawn.length || wanted.some((node, place) => node !== drawn[place])) this.make(wanted);
     for (const node of wanted) this.drawLine(this.lines.get(node), partition, node, axis, nodes.get(node));
   }
 

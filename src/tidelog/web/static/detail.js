@@ -3,7 +3,7 @@
 import { Bars } from "./bars.js";
 import { $, h } from "./dom.js";
 import { count, rate } from "./format.js";
-import { STATUS, membership, statusOf } from "./state.js";
+import { STATUS, membership } from "./state.js";
 
 const WORDS = { leader: "leads", isr: "in ISR", elr: "in ELR", out: "out" };
 
@@ -34,10 +34,10 @@ export class Detail {
     const partition = this.state.partitions.get(this.key);
     this.box.hidden = !partition;
     if (!partition) return;
-    const { sign, words } = STATUS[statusOf(partition)];
+    const { sign, words } = STATUS[this.state.statusOf(partition)];
     this.title.textContent = partition.name;
     this.status.textContent = `${sign} ${words}${partition.recovering ? ", recovering from an unclean election" : ""}`;
-    this.status.className = `status ${statusOf(partition)}`;
+    this.status.className = `status ${this.state.statusOf(partition)}`;
     this.bars.draw(partition, this.state.nodes, this.state.rateOf(partition.key));
     const facts = [
       ["leader", partition.leader < 0 ? "nobody" : String(partition.leader)],

@@ -1,7 +1,6 @@
 // All partitions at a glance: a cell each, dark where something is wrong, and its sign where there is room.
 
 import { $, colour } from "./dom.js";
-import { statusOf } from "./state.js";
 
 const LINES = 4;
 const WIDEST = 16;
@@ -46,7 +45,7 @@ export class Heat {
     keys.forEach((key, index) => {
       const partition = this.state.partitions.get(key);
       if (!partition) return;
-      const status = statusOf(partition);
+      const status = this.state.statusOf(partition);
       const moving = this.state.rateOf(key) > 0;
       const x = (index % this.perLine) * this.size;
       const y = Math.floor(index / this.perLine) * this.line;
@@ -65,7 +64,7 @@ export class Heat {
   colours() {
     return {
       fine: colour("--committed-soft"), under: colour("--warning"), stalled: colour("--stall"),
-      undermin: colour("--danger"), offline: colour("--danger"), ink: colour("--ink"),
+      undermin: colour("--danger"), offline: colour("--danger"), unheard: colour("--danger"), ink: colour("--ink"),
     };
   }
 

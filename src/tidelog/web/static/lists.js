@@ -1,8 +1,9 @@
 // Consumer groups with their lag, and topics with their configs.
 
+import { asked } from "./asking.js";
 import { $, h, text } from "./dom.js";
 import { count, plural } from "./format.js";
-import { STATUS, isInternal, statusOf } from "./state.js";
+import { STATUS, isInternal } from "./state.js";
 
 export class Groups {
   constructor(state) {
@@ -51,7 +52,7 @@ export class Topics {
       const topic = topics.get(partition.topic) ?? { name: partition.topic, partitions: 0, replicas: 0, worst: "fine" };
       topic.partitions += 1;
       topic.replicas = Math.max(topic.replicas, partition.replicas.length);
-      const status = statusOf(partition);
+      const status = this.state.statusOf(partition);
       if (STATUS[status].rank < STATUS[topic.worst].rank) topic.worst = status;
       topics.set(topic.name, topic);
     }
@@ -88,11 +89,10 @@ export class Topics {
     if (this.open.has(name)) return;
     this.open.add(name);
     this.configs.delete(name);
-    const answer = await fetch(`/api/topics/${encodeURIComponent(name)}/configs`);
-    const told = await answer.json();
+    const { told, error } = await asked(`/api/topics/${encodeURIComponent(name)}/configs`);
     // What was set for the topic first, then what comes from elsewhere, defaults last.
     const rank = (source) => (source.startsWith("DYNAMIC_TOPIC") ? 0 : source === "DEFAULT_CONFIG" ? 2 : 1);
-    this.configs.set(name, answer.ok ? told.sort((a, b) => rank(a[2]) - rank(b[2])) : [["not told", told.error, ""]]);
+    this.configs.set(name, error ? [["not told", error, ""]] : told.sort((a, b) => rank(a[2]) - rank(b[2])));
     this.drawn = "";
     this.draw();
   }

@@ -1,5 +1,6 @@
 // Puts the page together: what the server tells goes into the state, what changed is drawn in the next frame.
 
+import { asked } from "./asking.js";
 import { Detail } from "./detail.js";
 import { $, h, text } from "./dom.js";
 import { count, rate } from "./format.js";
@@ -26,6 +27,7 @@ const groups = new Groups(state);
 const topics = new Topics(state);
 const player = new Player(showFrame, listen, token);
 
+const AGAIN_MS = 5000;
 let stream = null;
 let live = false;
 // Between the browser's clock and that of the machine it looks at.
@@ -50,7 +52,15 @@ function listen() {
   stream = new EventSource("/api/stream");
   stream.onmessage = (event) => take(JSON.parse(event.data));
   stream.onopen = () => connection("live", "live");
-  stream.onerror = () => connection("lost", "not connected");
+  stream.onerror = () => {
+    connection("lost", "not connected");
+    // A browser goes on by itself after a broken connection, and not after a refusal (too many pages are open).
+    if (stream?.readyState === EventSource.CLOSED) setTimeout(againIfRefused, AGAIN_MS, stream);
+  };
+}
+
+function againIfRefused(refused) {
+  if (live && stream === refused) listen();
 }
 
 function take(message) {
@@ -110,7 +120,9 @@ function figures() {
   const totals = state.totals();
   const total = state.totalRate();
   const shown = [["partitions", count(totals.partitions), ""], ["records/s", rate(total), ""]];
-  for (const kind of ["offline", "undermin", "stalled", "under"]) {
+  const silence = live ? state.silence() : null;
+  if (silence) shown.push([...silence, "offline"]);
+  for (const kind of ["offline", "unheard", "undermin", "stalled", "under"]) {
     if (totals[kind] > 0) shown.push([STATUS[kind].words, `${STATUS[kind].sign} ${count(totals[kind])}`, kind]);
   }
   if (shown.length === 2 && totals.partitions > 0) shown.push(["replication", "● in sync", "fine"]);
@@ -137,19 +149,11 @@ async function press(request) {
   outcome.hidden = false;
   outcome.className = "outcome";
   outcome.replaceChildren(h("span", { text: `${request.command}${request.node ? ` node ${request.node}` : ""} …` }));
-  let told;
-  let ok = false;
-  try {
-    const answer = await fetch("/api/command", {
-      method: "POST", headers: { "Content-Type": "application/json", "X-Tidelog-Token": token() }, body: JSON.stringify(request),
-    });
-    ok = answer.ok;
-    told = answer.headers.get("content-type")?.startsWith("application/json") ? await answer.json() : { error: await answer.text() };
-  } catch (error) {
-    told = { error: `the page's server does not answer: ${error.message}` };
-  }
-  outcome.className = ok ? "outcome" : "outcome error";
-  outcome.replaceChildren(h("span", { text: ok ? told.text : told.error }), ...(ok ? told.rules.map(ruleChip) : []));
+  const { told, error } = await asked("/api/command", {
+    method: "POST", headers: { "Content-Type": "application/json", "X-Tidelog-Token": token() }, body: JSON.stringify(request),
+  });
+  outcome.className = error ? "outcome error" : "outcome";
+  outcome.replaceChildren(h("span", { text: error ?? told.text }), ...(error ? [] : told.rules.map(ruleChip)));
 }
 
 // --- keys, tabs, switches ---
@@ -188,6 +192,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key in actions) {
     event.preventDefault();
     actions[event.key]();
+  } else if (event.target === document.body || ((event.key === "j" || event.key === "k") && event.target !== rows.box)) {
+    rows.onKey(event);
+    // It has been taken: the next arrow is meant for the list, too.
+    if (event.defaultPrevented) rows.box.focus();
   }
 });
 

@@ -1,5 +1,6 @@
 // Plays a trace of a simulation: the server has its states, here is where in it we are.
 
+import { asked } from "./asking.js";
 import { $, colour, h, text } from "./dom.js";
 import { count } from "./format.js";
 
@@ -33,21 +34,16 @@ export class Player {
 
   async take(file) {
     if (!file) return;
-    const answer = await fetch("/api/trace", { method: "POST", headers: { "X-Tidelog-Token": this.token() }, body: file });
+    const { told, error } = await asked("/api/trace", { method: "POST", headers: { "X-Tidelog-Token": this.token() }, body: file });
     $("trace-file").value = "";
-    if (!answer.ok) {
-      const told = await answer.text();
-      let reason = told;
-      try { reason = JSON.parse(told).error; } catch { /* a line of text is a reason as well */ }
-      this.fail(reason);
-      return;
-    }
-    await this.begin(await answer.json());
+    if (error) this.fail(error);
+    else await this.begin(told);
   }
 
   async open(id) {
-    const answer = await fetch(`/api/trace/${id}`);
-    if (answer.ok) await this.begin(await answer.json());
+    const { told, error } = await asked(`/api/trace/${id}`);
+    if (error) this.fail(error);
+    else await this.begin(told);
   }
 
   async begin(trace) {
@@ -87,13 +83,12 @@ export class Player {
 
   async ask(where) {
     const number = ++this.asked;
-    const answer = await fetch(`/api/trace/${this.trace.id}/frame?${where}`);
-    if (!answer.ok) {
+    const { told: frame, error } = await asked(`/api/trace/${this.trace.id}/frame?${where}`);
+    if (error) {
       this.hold();
-      this.fail((await answer.json()).error);
+      this.fail(error);
       return;
     }
-    const frame = await answer.json();
     // A later one was asked for meanwhile.
     if (number !== this.asked || !this.trace) return;
     this.step = frame.step;

@@ -3,7 +3,7 @@
 import { Bars, inWords } from "./bars.js";
 import { $, attribute, h, text } from "./dom.js";
 import { count, plural, rate } from "./format.js";
-import { STATUS, endOf, highWatermarkOf, isInternal, statusOf } from "./state.js";
+import { STATUS, endOf, highWatermarkOf, isInternal } from "./state.js";
 
 const LEAST_WIDTH = 430;
 const HEAD = 20;
@@ -42,7 +42,7 @@ export class Rows {
       const partition = this.state.partitions.get(key);
       if (!this.internal && isInternal(partition.topic)) continue;
       if (!words.every((word) => partition.name.toLowerCase().includes(word))) continue;
-      if (this.which === "trouble" && statusOf(partition) === "fine") continue;
+      if (this.which === "trouble" && this.state.statusOf(partition) === "fine") continue;
       if (this.which === "moving" && this.state.rateOf(key) === 0) continue;
       chosen.push(key);
     }
@@ -120,7 +120,7 @@ export class Rows {
 
   drawCell(cell, partition) {
     if (!partition) return;
-    const status = statusOf(partition);
+    const status = this.state.statusOf(partition);
     const { sign, words } = STATUS[status];
     const selected = partition.key === this.selected;
     const name = `cell ${status}${selected ? " selected" : ""}`;

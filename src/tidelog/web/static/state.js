@@ -1,6 +1,7 @@
 // What the server has told, and what follows from it. Pure: no document, no clock.
 
 export const OFFLINE = "offline";
+export const UNHEARD = "unheard";
 export const UNDER_MIN = "undermin";
 export const STALLED = "stalled";
 export const UNDER = "under";
@@ -9,11 +10,15 @@ export const FINE = "fine";
 // A sign for each, so that nothing is told by colour alone.
 export const STATUS = {
   [OFFLINE]: { sign: "✕", words: "nobody leads", rank: 0 },
-  [UNDER_MIN]: { sign: "▼", words: "ISR below its minimum", rank: 1 },
-  [STALLED]: { sign: "‖", words: "HW stands still", rank: 2 },
-  [UNDER]: { sign: "◐", words: "under-replicated", rank: 3 },
-  [FINE]: { sign: "●", words: "fine", rank: 4 },
+  [UNHEARD]: { sign: "?", words: "its leader does not answer", rank: 1 },
+  [UNDER_MIN]: { sign: "▼", words: "ISR below its minimum", rank: 2 },
+  [STALLED]: { sign: "‖", words: "HW stands still", rank: 3 },
+  [UNDER]: { sign: "◐", words: "under-replicated", rank: 4 },
+  [FINE]: { sign: "●", words: "fine", rank: 5 },
 };
+
+// What such a node leads nobody serves, whatever the metadata says: it may be that nobody is left who could decide.
+const DOWN = new Set(["killed", "crashed", "stopped", "paused"]);
 
 const RATE_MS = 1000;
 const SPARK_S = 60;
@@ -53,8 +58,9 @@ function raiseLeader(leading, replicas) {
   }
 }
 
-export function statusOf(partition) {
+function statusOf(partition, nodes) {
   if (partition.leader < 0) return OFFLINE;
+  if (DOWN.has(nodes.get(partition.leader)?.state)) return UNHEARD;
   if (partition.minIsr !== null && partition.isr.length < partition.minIsr) return UNDER_MIN;
   if (partition.stalled !== null) return STALLED;
   if (partition.isr.length < partition.replicas.length) return UNDER;
@@ -191,9 +197,13 @@ export class State {
     return this.order;
   }
 
+  statusOf(partition) {
+    return statusOf(partition, this.nodes);
+  }
+
   totals() {
-    const totals = { partitions: this.partitions.size, [OFFLINE]: 0, [UNDER_MIN]: 0, [STALLED]: 0, [UNDER]: 0, [FINE]: 0 };
-    for (const partition of this.partitions.values()) totals[statusOf(partition)] += 1;
+    const totals = { partitions: this.partitions.size, [OFFLINE]: 0, [UNHEARD]: 0, [UNDER_MIN]: 0, [STALLED]: 0, [UNDER]: 0, [FINE]: 0 };
+    for (const partition of this.partitions.values()) totals[this.statusOf(partition)] += 1;
     return totals;
   }
 
@@ -219,6 +229,18 @@ export class State {
     }
     end = this.nodes.get(leader)?.metadata_end ?? -1;
     return { leader, epoch, end };
+  }
+
+  // What is wrong with those who tell: then the rest is what was known last.
+  silence() {
+    const nodes = [...this.nodes.values()];
+    // One that runs is about to tell: the page has just been opened.
+    if (nodes.length === 0 || nodes.some((node) => node.state === "running" && !node.heard)) return null;
+    // The connections of one that is paused stay open.
+    const heard = nodes.filter((node) => node.heard && !DOWN.has(node.state));
+    if (heard.length === 0) return ["what is shown is old", "✕ no node answers"];
+    // Who follows, or asks for votes, may still name the leader that it has lost.
+    return heard.some((node) => node.quorum_role === "leader") ? null : ["of the metadata quorum", "✕ no leader"];
   }
 
   // Of a group: how far each of its partitions is behind the high watermark.
