@@ -91,8 +91,9 @@ class Run:
 
     def _follow(self, queries: dict[str, StreamingQuery]) -> None:
         while True:
-            self._look(queries)
-            if not any(query.isActive for query in queries.values()):
+            # Asked before the look: who ends right after it has a last batch, or a failure, that nobody has seen.
+            over = not any(query.isActive for query in queries.values())
+            if not self._look(queries) and over:
                 return
             if self._stopping.is_set():
                 self._end(queries)
@@ -124,7 +125,9 @@ class Run:
             elif is_idle:
                 self._idle.add(name)
 
-    def _look(self, queries: dict[str, StreamingQuery]) -> None:
+    def _look(self, queries: dict[str, StreamingQuery]) -> bool:
+        """True if one was started again: it is not over, whatever the others are."""
+        again = False
         for known in self.state.queries:
             query = queries[known.name]
             failure = query.exception()
@@ -132,8 +135,11 @@ class Run:
                 if self._take(known, json.loads(progress.json)):
                     self._write(self.state.state)
                     self._report(self.state, known)
-            if failure is not None and not self._start_again(queries, known.name, failure):
-                raise PipelineFailed(f"{known.name}: {one_line(failure)}")
+            if failure is not None:
+                if not self._start_again(queries, known.name, failure):
+                    raise PipelineFailed(f"{known.name}: {one_line(failure)}")
+                again = True
+        return again
 
     def _unseen(self, name: str, query: StreamingQuery) -> list[StreamingQueryProgress]:
         """What Spark has kept, if there is something new in it: it is up to a hundred objects of the JVM."""
