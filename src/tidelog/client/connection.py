@@ -283,6 +283,7 @@ class Connection(asyncio.BufferedProtocol):
                 waiting.answer.set_exception(self._lost)
         self._waiting.clear()
         self._writable.set()
+        self._frames.let_go()
         self._gone.set()
 
     def _on_frame(self, frame: memoryview) -> None:

@@ -71,6 +71,13 @@ class FrameReader:
             self._scratch[: len(left)] = left
             self._scratch_filled = len(left)
 
+    def let_go(self) -> None:
+        """Of every large buffer, as nothing more arrives: whoever still has a frame keeps that one. A connection that
+        is gone is part of a cycle of references and may wait for the collector for a long time.
+        """
+        self._frame = None
+        self._spares.clear()
+
     def _take(self, size: int) -> memoryview:
         """An old one, if nobody has a view of it: a new one is cleared first, which takes as long as filling it."""
         for spare in self._spares:

@@ -1,6 +1,7 @@
 """One connection: order, bounds, versions, and every way it can end."""
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -129,6 +130,25 @@ def test_an_answer_that_is_there_when_its_time_is_up_counts() -> None:
         return await connection.request(HeartbeatRequest(), HeartbeatResponse, version=0, timeout_s=1.0)
 
     assert run(main()).error_code == ErrorCode.NONE
+
+
+def test_a_connection_that_is_gone_holds_no_large_buffer() -> None:
+    """It is part of a cycle, and may wait for the collector: a Spark worker grew by two answers with every task."""
+
+    async def main() -> None:
+        connection = Connection(Address("nowhere", 1), ConnectionSettings())
+        connection.connection_made(asyncio.Transport())
+        connection.get_buffer(0)[:4] = (8_000_000).to_bytes(4, "big")
+        connection.buffer_updated(4)
+        lent = connection.get_buffer(0)
+        assert len(lent) == 8_000_000
+        buffer = lent.obj
+        lent.release()
+        connection.connection_lost(None)
+        # This function, and the call itself.
+        assert sys.getrefcount(buffer) == 2
+
+    run(main())
 
 
 @pytest.mark.parametrize(
