@@ -175,6 +175,8 @@ class Log:
             # Names made now, or by a process that did not live to sync them, or had nothing to sync (`close`).
             log._entries_dirty += [log.directory.path, path]
         log_producers.load(log, now_ms)
+        if not loaded.clean_shutdown:
+            producers.distrust_syncs(recovery_point)
         log.update_high_watermark(high_watermark)
         return log
 

@@ -57,6 +57,9 @@ def _replay(log: "Log", now_ms: int) -> None:
     start = max(log.producers.map_end_offset, log.segments[0].base_offset)
     if start < log.log_end_offset:
         for segment in log.segments.from_offset(start):
+            if segment.base_offset > start:
+                # As the roll had done it: retention leaves nothing else to tell of the producers before it.
+                log.producers.take_snapshot(segment.base_offset, sync=False)
             position = segment.position_of(start)
             if position is None:
                 continue

@@ -30,6 +30,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
         return True
     _lower_recovery_point(log, end)
     _lower_high_watermark(log, end)
+    _lower_first_dirty_offset(log, end)
     log.truncations += 1
     # Newest first: a crash between two removals must not leave a gap with old records behind it.
     for segment in reversed(log.segments.from_offset(end)):
@@ -38,7 +39,6 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
             log.disk.fsync_dir(log.dir)
     log.segments.active.truncate_to(end)
     log.set_log_end_offset(end)
-    _lower_first_dirty_offset(log, end)
     log.epochs.truncate_from_end(end)
     log.write_epochs()
     log_producers.rebuild(log, now_ms)
@@ -67,6 +67,7 @@ def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     _lower_recovery_point(log, 0)
     _lower_log_start(log, offset)
     _lower_high_watermark(log, log.log_start_offset)
+    _lower_first_dirty_offset(log, offset)
     log.truncations += 1
     for segment in reversed(list(log.segments)):
         remove_segment(log, segment)
@@ -76,7 +77,6 @@ def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     log.log_start_offset = offset
     log.set_log_end_offset(offset)
     log.recovery_point = offset
-    _lower_first_dirty_offset(log, offset)
     log.epochs.clear()
     log.write_epochs()
     log.producers.truncate_fully_and_start_at(offset)
@@ -109,7 +109,7 @@ def _lower_high_watermark(log: "Log", offset: int) -> None:
 
 
 def _lower_first_dirty_offset(log: "Log", offset: int) -> None:
-    """What is written from `offset` on was never compacted."""
+    """On disk first, as the others: what is written from `offset` on was never compacted."""
     if log.first_dirty_offset is not None and log.first_dirty_offset > offset:
         log.first_dirty_offset = offset
         if log.directory.checkpoint_cleaner_offsets is not None:

@@ -30,6 +30,8 @@ class ManagedDirectory:
         self.health.checkpoint_cleaner_offsets = self.checkpoint_cleaner_offsets
         self.health.lower_high_watermark = self.lower_high_watermark
         self.logs: dict[TopicPartition, Log] = {}
+        # Whether these are all: the metadata log may live here too, and is cut and shortened before they are.
+        self.loaded = False
         # The broker epoch of the last shutdown if it was clean, None if not.
         self.clean_epoch: int | None = None
         self._lock: Lock | None = None
@@ -53,6 +55,9 @@ class ManagedDirectory:
             checkpoints.CLEANER_OFFSET_CHECKPOINT,
         ):
             self._written[name] = self._read_offsets(name)
+        if self.clean_epoch is None:
+            # Who wrote it did not live to sync it.
+            self._not_durable.add(checkpoints.REPLICATION_OFFSET_CHECKPOINT)
 
     def _read_offsets(self, name: str) -> Offsets:
         try:
@@ -125,7 +130,9 @@ class ManagedDirectory:
 
     def forget(self, partition: TopicPartition) -> None:
         """Before a new log takes the name of a deleted one: it must not inherit offsets from it."""
-        if any(partition in written for written in self._written.values()):
+        # A high watermark that is not in the file as it is now may be in the one that a power cut brings back.
+        unsure = checkpoints.REPLICATION_OFFSET_CHECKPOINT in self._not_durable
+        if unsure or any(partition in written for written in self._written.values()):
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
             self.checkpoint_high_watermarks()
@@ -162,11 +169,14 @@ class ManagedDirectory:
         self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None], *, durable: bool = True) -> None:
-        offsets: Offsets = {}
+        # What is remembered of logs that are not loaded yet stays.
+        offsets: Offsets = {} if self.loaded else dict(self._written.get(name, {}))
         for partition, log in self.logs.items():
             offset = offset_of(log)
             if offset is not None:
                 offsets[partition] = offset
+            else:
+                offsets.pop(partition, None)
         if offsets != self._written.get(name) or (durable and name in self._not_durable):
             checkpoints.write_offsets(self.disk, self._file(name), offsets, durable=durable)
             self._written[name] = offsets

@@ -152,6 +152,7 @@ class LogManager:
                         self._on_event(LogsLoading(directory=directory.path, loaded=loaded, total=len(found)))
                     self._load(directory, partition, config_of, now_ms, is_ours, home_of)
                     yield
+                directory.loaded = True
                 directory.checkpoint_clamped_high_watermarks()
                 directory.remove_marker()
 

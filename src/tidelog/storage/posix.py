@@ -80,7 +80,7 @@ class _Pool:
 class PosixFile:
     """One file; see `DiskFile`. The size is kept here: this process is the file's only writer (flock)."""
 
-    __slots__ = ("_length", "_pool", "fd", "path", "users")
+    __slots__ = ("_length", "_lost", "_pool", "_syncing", "fd", "path", "users")
 
     def __init__(self, pool: _Pool, path: str) -> None:
         self._pool = pool
@@ -88,6 +88,9 @@ class PosixFile:
         self.fd = -1
         self.users = 0
         self._length = -1
+        # The kernel tells of a lost page once: whoever syncs at the same time, or later, hears of it from here.
+        self._syncing = threading.Lock()
+        self._lost: DiskError | None = None
 
     def __del__(self) -> None:
         # The pool holds every open file, so this runs only once the descriptor is gone or the pool itself dies.
@@ -201,9 +204,14 @@ class PosixFile:
     def fsync(self) -> None:
         fd = self._take()
         try:
-            os.fsync(fd)
-        except OSError as error:
-            raise _as_disk_error(error, self.path) from error
+            with self._syncing:
+                if self._lost is not None:
+                    raise self._lost
+                try:
+                    os.fsync(fd)
+                except OSError as error:
+                    self._lost = _as_disk_error(error, self.path)
+                    raise self._lost from error
         finally:
             self._give()
 

@@ -166,8 +166,9 @@ class ProducerStateManager:
                 self._remove((newest,))
                 continue
             self._take_over(entries, now_ms)
-            # Below the log start only the newest is of use: it may know producers whose records are gone.
-            self._remove(offset for offset in self.snapshot_offsets[:-1] if offset <= log_start_offset)
+            # Up to the log start only the newest is of use: it may know producers whose records are gone, and a crash
+            # may leave nobody but it to tell of them (newer ones are then distrusted).
+            self._remove([offset for offset in self._snapshots if offset <= log_start_offset][:-1])
             self.map_end_offset = max(newest, log_start_offset)
             break
         return self.map_end_offset
@@ -226,6 +227,14 @@ class ProducerStateManager:
         and then nothing else tells of their producers.
         """
         return [partial(self._sync_snapshot, offset, number) for offset, number in list(self._unsynced.items())]
+
+    def distrust_syncs(self, recovery_point: int) -> None:
+        """The snapshots here are of a process that may not have lived to sync them: a flush up to the recovery point
+        did those before it.
+        """
+        for offset in self._snapshots[bisect_left(self._snapshots, recovery_point) :]:
+            self._written += 1
+            self._unsynced[offset] = self._written
 
     def _sync_snapshot(self, offset: int, number: int) -> None:
         file = self.disk.open(self._path(offset))

@@ -188,7 +188,8 @@ class _Loader:
                 if segment.base_offset < unflushed[0].base_offset:
                     self._check_indexes(segment, names)
             self._recover(unflushed, log_start_offset)
-        if self.log_end_offset < self.recovery_point:
+        # Below the log start nothing is missed: a log that was about to start anew there (`load`) may have died at it.
+        if self.log_end_offset < self.recovery_point and self.recovery_point > log_start_offset:
             raise CorruptSegment(
                 f"{self.directory} ends at offset {self.log_end_offset}, but everything below its recovery point "
                 f"{self.recovery_point} had been flushed: records are missing"
@@ -282,6 +283,11 @@ class _Loader:
         expected: int | None = None
         for number, segment in enumerate(unflushed):
             if expected is not None and segment.base_offset != expected:
+                if expected < self.recovery_point:
+                    raise CorruptSegment(
+                        f"{segment.path} follows on a log that ends at {expected}, and had been flushed up to offset "
+                        f"{self.recovery_point}"
+                    )
                 self._drop_from(unflushed[number:], f"it starts at {segment.base_offset}, the log ends at {expected}")
                 break
             end, cut = self._recover_segment(segment)

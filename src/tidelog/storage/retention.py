@@ -82,7 +82,9 @@ def _delete(log: "Log", segments: list[Segment], now_ms: int) -> int:
         sync()
     for segment in segments:
         doom(log, segment, now_ms)
-    log.disk.fsync_dir(log.dir)
+        # Oldest first on disk, too: were a newer name gone and an older one still there after a power cut, recovery
+        # would find a gap, and drop what stands behind it.
+        log.disk.fsync_dir(log.dir)
     log.producers.remove_snapshots_before(log.segments[0].base_offset)
     log.raise_log_start_offset(max(log.log_start_offset, log.segments[0].base_offset))
     return len(segments)

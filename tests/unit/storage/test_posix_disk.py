@@ -1,6 +1,7 @@
 """The real disk: bounded descriptors, explicit durability, errors that name their file."""
 
 import errno
+import os
 import threading
 from pathlib import Path
 
@@ -115,3 +116,37 @@ def test_the_soft_limit_of_descriptors_is_raised() -> None:
 
     limit = raise_nofile_limit()
     assert limit == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def test_an_fsync_that_fails_fails_for_everybody_who_syncs_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells of lost pages once: whoever syncs meanwhile, or later, must not take them for written."""
+    file = PosixDisk(64).open(str(tmp_path / "log"), create=True)
+    file.append(b"record")
+    in_kernel, go_on = threading.Event(), threading.Event()
+
+    def fsync(fd: int) -> None:
+        if not in_kernel.is_set():
+            in_kernel.set()
+            go_on.wait(30)
+            raise OSError(errno.EIO, "lost")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    told: list[DiskError] = []
+
+    def sync() -> None:
+        try:
+            file.fsync()
+        except DiskError as error:
+            told.append(error)
+
+    first, second = threading.Thread(target=sync), threading.Thread(target=sync)
+    first.start()
+    assert in_kernel.wait(30)
+    second.start()
+    go_on.set()
+    first.join()
+    second.join()
+    sync()
+    assert len(told) == 3
