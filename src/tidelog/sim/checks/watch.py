@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from tidelog.core.events import IsrChangeProposed
+from tidelog.core.events import FollowingStarted, IsrChangeProposed
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration
@@ -184,9 +184,16 @@ class Watch(Told):
             self._fail(broken, None)
 
     def on_event(self, event: str, fields: dict[str, object]) -> None:
-        """What the trace tells: an ISR that is to grow, damage that was done on purpose."""
+        """What the trace tells: an ISR that is to grow, a leader that stepped down, damage that was done on purpose."""
         if event == IsrChangeProposed.kind:
-            self._mark(TopicPartition(str(fields["topic"]), int(str(fields["partition"]))))
+            self._mark(_partition_in(fields))
+            return
+        if event == FollowingStarted.kind:
+            # Some time after it told of the metadata, if it is slow: what it has shown since is lowered by what its new
+            # leader tells it.
+            replica = self._found.of.get(_partition_in(fields), {}).get(int(str(fields["node"])))
+            if replica is not None and replica.alive and replica.last_leader is not None:
+                self._found.note_exposure(replica)
             return
         if UNCLEAN_ELECTION in (event, fields.get("fault")):
             self._unclean_asked_s = self._cluster.loop.time()
@@ -370,3 +377,7 @@ class Watch(Told):
             return self._where
         look = None if broken.partition is None else self._look_of(broken.partition)
         return [member.describe() for member in self._members.values()] if look is None else look.describe()
+
+
+def _partition_in(fields: dict[str, object]) -> TopicPartition:
+    return TopicPartition(str(fields["topic"]), int(str(fields["partition"])))
