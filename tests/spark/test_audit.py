@@ -1,6 +1,7 @@
 """A1: what an audit says of three brokers when somebody has been at the disks of two, as they run and afterwards."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,44 @@ def check(found: Audit, followers: list[int], flipped: BatchHeader, forged: Batc
     assert "CRC 0x" in difference.what
     assert [(each.damaged, each.differing) for each in found.partitions[:2]] == [(1, 0), (0, 1)]
     assert [(each.start, each.end, each.records) for each in found.partitions[:2]] == [(0, 400, 1200)] * 2
+
+
+def test_a_clean_report_is_of_a_whole_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    """What the directories do not tell is not taken for fine."""
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("orders", partitions=2, replication_factor=3)
+        cluster.create_topic("single", partitions=1, replication_factor=1)
+        for topic, partition in (("orders", 0), ("orders", 1), ("single", 0)):
+            fill(cluster.bootstrap, topic, partition, 50)
+        live = audit_cluster(spark, cluster.bootstrap)
+        assert (live.verdict, live.unread) == (Verdict.CLEAN, [])
+        owner = cluster.leader("single", 0)
+        for node in (1, 2, 3):
+            cluster.stop(node)
+
+        def audited(change: Callable[[Path], None], *nodes: int) -> Audit:
+            copy = tmp_path / "copy"
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(cluster.directory, copy, ignore=shutil.ignore_patterns("*.sock", "control*"))
+            change(copy)
+            given = [copy / f"node-{node}" / "data" for node in nodes] or [copy]
+            return audit_directories(spark, given)
+
+        def forget_high_watermarks(copy: Path) -> None:
+            for found in copy.glob("node-*/data/replication-offset-checkpoint"):
+                found.unlink()
+
+        whole = audited(lambda copy: None)
+        assert (whole.verdict, whole.unread) == (Verdict.CLEAN, [])
+        gone = audited(lambda copy: shutil.rmtree(copy / f"node-{owner}" / "data" / "single-0"))
+        assert gone.verdict is Verdict.INCOMPLETE
+        assert [(str(each.tp), each.node) for each in gone.unread] == [("single-0", owner)]
+        part = audited(lambda copy: None, 1, 2)
+        assert part.verdict is Verdict.INCOMPLETE
+        assert {each.node for each in part.unread} == {3}
+        unknown = audited(forget_high_watermarks)
+        assert unknown.verdict is Verdict.INCOMPLETE
+        assert {str(each.tp) for each in unknown.unread} >= {"orders-0", "orders-1", "single-0"}
 
 
 def test_what_differs_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The audit on Spark: one pass over every batch, then a closer look at where replicas part."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from tidelog.jobs.audit.compare import (
     Facts,
     PartitionResult,
     ReplicaBounds,
+    Unread,
     comparison_of,
     damage_of,
     explain,
@@ -68,7 +69,9 @@ def audit_directories(
         )
 
     source.register(spark)
-    return _audit(audit, comparisons, frame(works), closer, lambda tp: layout.cleaned(by_partition[tp]))
+    _audit(audit, comparisons, frame(works), closer, lambda tp: layout.cleaned(by_partition[tp]))
+    audit.partitions = with_unread(audit.partitions, _unread(found, by_partition, topics))
+    return audit
 
 
 def audit_cluster(
@@ -113,6 +116,26 @@ def audit_cluster(
     _audit(audit, comparisons, frame(plan.replicas), closer, lambda tp: 0)
     audit.partitions = with_unread(audit.partitions, plan.unread)
     return audit
+
+
+def _unread(
+    found: layout.Found, held: Mapping[TopicPartition, Sequence[layout.ReplicaLog]], topics: Sequence[str]
+) -> Iterator[Unread]:
+    """Replicas that there are by the metadata, and of which these directories tell nothing."""
+    for topic in () if found.image is None else found.image.topics_by_name.values():
+        for number, partition in topic.partitions.items() if not topics or topic.name in topics else ():
+            tp = TopicPartition(topic.name, number)
+            for node in partition.replicas:
+                if node not in found.nodes:
+                    yield Unread(tp=tp, node=node, why="none of the directories is a log directory of this node")
+                elif tp not in held:
+                    yield Unread(tp=tp, node=node, why="no log of the partition is in any of the directories")
+    for tp, logs in held.items():
+        if all(log.high_watermark == 0 for log in logs):
+            for log in logs:
+                if log.is_untold:
+                    why = "no replication-offset-checkpoint tells how far it is committed: nothing was compared"
+                    yield Unread(tp=tp, node=log.replica.node, why=why)
 
 
 def _with_metadata(found: layout.Found, notes: list[str]) -> list[layout.ReplicaLog]:

@@ -36,6 +36,8 @@ class ReplicaLog:
     high_watermark: int
     clean_until: int | None
     topic_id: UUID | None
+    # Whether there are records of which no checkpoint tells if they are committed.
+    is_untold: bool = False
 
     @property
     def tp(self) -> TopicPartition:
@@ -156,7 +158,8 @@ def _log(
         found.notes.append(str(error))
         entries, topic_id = [], None
     # Without one nothing is known to be committed, and nothing is compared.
-    high_watermark = offsets[checkpoints.REPLICATION_OFFSET_CHECKPOINT].get(tp, 0)
+    told = offsets[checkpoints.REPLICATION_OFFSET_CHECKPOINT].get(tp)
+    high_watermark = told or 0
     clean_until = offsets[checkpoints.CLEANER_OFFSET_CHECKPOINT].get(tp)
     log_start = max(bases[0], offsets[checkpoints.LOG_START_OFFSET_CHECKPOINT].get(tp, 0))
     replica = Replica(
@@ -175,6 +178,7 @@ def _log(
         high_watermark=high_watermark,
         clean_until=clean_until,
         topic_id=topic_id,
+        is_untold=told is None and any(each.stat().st_size for each in directory.glob("*.log")),
     )
 
 
