@@ -130,7 +130,7 @@ def merging(spark: "SparkSession", folder: ExportFolder) -> "Callable[[DataFrame
             folder.link()
             return
         current, table = folder.current(), folder.next_table(number)
-        merged = latest(batch.select(*_COLUMNS) if current is None else _with(spark, current, batch))
+        merged = latest(_rows(batch, _BATCH) if current is None else _with(spark, current, batch))
         merged.write.parquet(str(table))
         folder.publish(table, number, spark.read.parquet(str(table)).count())
 
@@ -138,21 +138,29 @@ def merging(spark: "SparkSession", folder: ExportFolder) -> "Callable[[DataFrame
 
 
 _COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+# Whatever their offsets are, the records of a batch came after those of the table: history may have been rewritten, or
+# the topic made anew.
+_AGE, _TABLE, _BATCH = "_age", 0, 1
+
+
+def _rows(frame: "DataFrame", age: int) -> "DataFrame":
+    return frame.select(*_COLUMNS, F.lit(age).alias(_AGE))
 
 
 def _with(spark: "SparkSession", current: Path, batch: "DataFrame") -> "DataFrame":
-    return spark.read.parquet(str(current)).select(*_COLUMNS).unionByName(batch.select(*_COLUMNS))
+    return _rows(spark.read.parquet(str(current)), _TABLE).unionByName(_rows(batch, _BATCH))
 
 
 def latest(records: "DataFrame") -> "DataFrame":
-    """Of each key the newest record, unless that is a tombstone. Within a partition offsets decide; a key that has been
-    in several, since partitions were added, is as new as its timestamp says. Records without a key have no place here.
+    """Of each key the newest record, unless that is a tombstone. Within a partition the batch goes before the table,
+    then offsets decide; a key that has been in several, since partitions were added, is as new as its timestamp says.
+    Records without a key have no place here.
     """
     fields = [F.col(name) for name in _COLUMNS[1:]]
     by_partition = (
         records.where(F.col("key").isNotNull())
         .groupBy("key", F.col("partition").alias("from"))
-        .agg(F.max_by(F.struct(*fields), "offset").alias("newest"))
+        .agg(F.max_by(F.struct(*fields), F.struct(_AGE, "offset")).alias("newest"))
     )
     by_key = by_partition.groupBy("key").agg(
         F.max_by("newest", F.struct("newest.timestamp", "newest.partition")).alias("newest")
