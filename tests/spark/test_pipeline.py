@@ -172,6 +172,24 @@ def test_a_pipeline_stops_after_a_batch_and_goes_on_where_it_was(
         pipelines.run(text)
 
 
+def test_a_directory_has_one_writer(
+    pipelines: Pipelines, cluster: Cluster, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L3: two that have done as many batches would each take the other's for their own, and leave out rows."""
+    name = topic()
+    write(cluster, name, objects(0, 10))
+    text = ORDERS.format(topic=name, letters='path = "dead"')
+    pipelines.run(text)
+    other = text.replace('checkpoint = "checkpoint"', 'checkpoint = "other"').replace('path = "dead"', 'path = "dead2"')
+    # As it is when both have done nothing yet.
+    shutil.rmtree(pipelines.folder / "table" / "_spark_metadata")
+    with pytest.raises(PipelineFailed, match=r"table is where table of \w+ writes, not table of \w+"):
+        pipelines.run(other)
+    moved = pipelines.folder / "moved"
+    shutil.move(pipelines.folder / "checkpoint", moved)
+    pipelines.run(text.replace('checkpoint = "checkpoint"', 'checkpoint = "moved"'))
+
+
 def test_functions_tables_topics_and_whole_tables(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:
     """L1, and L4 into a topic: the same bytes, with the reason in headers."""
     name, target, letters = topic(), topic(), topic()

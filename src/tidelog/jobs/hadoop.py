@@ -1,5 +1,6 @@
 """Files through Hadoop, since those of a pipeline need not be on this machine."""
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,3 +20,27 @@ def names(spark: "SparkSession", path: str) -> list[str]:
     if not files.exists(made(path)):
         return []
     return [str(each.getPath().getName()) for each in files.listStatus(made(path))]
+
+
+def claim(spark: "SparkSession", path: str, owner: str) -> str:
+    """What the file `path` says: `owner`, if there was none before. Whole or not at all, as it gets its name last.
+
+    Of two that come at the very same moment to a local disk both may believe to have it, until they look again: there a
+    rename takes the place of what is there.
+    """
+    files, made = file_system(spark, path)
+    if not files.exists(made(path)):
+        mine = made(f"{path}.{secrets.token_hex(8)}")
+        stream = files.create(mine, False)
+        try:
+            stream.write(bytearray(owner.encode()))
+        finally:
+            stream.close()
+        if not files.rename(mine, made(path)):
+            # Somebody was faster.
+            files.delete(mine, False)
+    stream = files.open(made(path))
+    try:
+        return bytes(stream.readAllBytes()).decode()
+    finally:
+        stream.close()

@@ -140,6 +140,18 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
             '[sinks.second]\nfrom = "shaped"\nformat = "json"\npath = "./out"\n[dead_letters]',
             "p.toml:34: sinks.second.path: is that of sinks.table already",
         ),
+        (
+            "[dead_letters]",
+            '[sinks.second]\nfrom = "shaped"\nformat = "json"\npath = "file:///w/x"\n'
+            '[sinks.third]\nfrom = "shaped"\nformat = "json"\npath = "/w/x"\n[dead_letters]',
+            "p.toml:38: sinks.third.path: is that of sinks.second already",
+        ),
+        ('path = "out"', 'path = "checkpoint"', "p.toml:29: sinks.table.path: is that of the checkpoint already"),
+        (
+            'format = "parquet"\npath = "out"',
+            'format = "tidelog"\nencode = "json"',
+            "p.toml:26: sinks.table.topic: is missing: what is encoded has no column that names one",
+        ),
         ('path = "out"', 'path = "dead/clicks"', "p.toml:32: dead_letters.path: sinks.table writes to clicks in it"),
         (
             'format = "parquet"\npath = "out"',

@@ -34,6 +34,8 @@ def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
             keys.wrong("encode", f"{encode!r} is not json, which is all there is")
         if path is not None:
             keys.wrong("path", "a topic has none")
+        if encode is not None and topic is None and "topic" not in {each.lower() for each in options}:
+            keys.wrong("topic", "is missing: what is encoded has no column that names one")
         _check_options(keys, options)
     else:
         for word in ("topic", "encode", "key", "bootstrap"):

@@ -92,7 +92,7 @@ def _parsed(file: Path, top: Keys, findings: Findings, bootstrap: str | None, se
     if not sinks:
         findings.add(("sinks",), "is missing: where results go, as in [sinks.out]")
     letters = parse_dead_letters(top, sources, where)
-    check_paths(sources, sinks, letters, findings)
+    check_paths(sources, sinks, letters, where.path(checkpoint) if checkpoint else "", findings)
     top.done()
     in_order = ordered(steps, findings)
     check_reach(sources, tables, steps, sinks, findings)

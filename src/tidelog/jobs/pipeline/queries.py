@@ -4,6 +4,7 @@ Each has a checkpoint of its own, so that each goes on where it was, whatever be
 """
 
 import importlib
+import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 COUNT: Final = "dead_letters"
 _FORMAT: Final = "tidelog"
 _FILE_LOG: Final = "_spark_metadata"
+_OWNER: Final = "_tidelog.owner"
+_ID: Final = "_tidelog.id"
 _SECURITY: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
@@ -103,6 +106,19 @@ class Builder:
                 f"{path} was written up to batch {written} with another checkpoint than {self._checkpoint(name)}: "
                 f"its {_FILE_LOG} would make Spark leave out what {name} writes; use another path, or that checkpoint"
             )
+        # Two that have done as many batches, be it none yet, are told apart by name: Spark would take what one writes
+        # for what the other has written.
+        own = f"{name} of {self._id()}"
+        owner = hadoop.claim(self._spark, f"{path}/{_OWNER}", own)
+        if owner != own:
+            raise ForeignFiles(
+                f"{path} is where {owner} writes, not {own} ({self._pipeline.checkpoint}): Spark would take the "
+                f"batches of one for those of the other; use another path, or remove its {_OWNER} if that one is gone"
+            )
+
+    def _id(self) -> str:
+        """Of the checkpoint, and moves with it."""
+        return hadoop.claim(self._spark, f"{self._pipeline.checkpoint}/{_ID}", secrets.token_hex(8))
 
     def _planned(self, name: str, sink: str, writer: "DataStreamWriter") -> Planned:
         checkpoint = self._checkpoint(name)

@@ -1,5 +1,7 @@
 """How the parts of a pipeline hang together: names, directories with one writer, and nothing that leads nowhere."""
 
+import posixpath
+
 from tidelog.jobs.pipeline.mistakes import Findings
 from tidelog.jobs.pipeline.model import DeadLetters, Sink, Source, Step, Table
 from tidelog.jobs.pipeline.surroundings import NAME
@@ -15,17 +17,29 @@ def check_names(named: list[tuple[str, str]], findings: Findings) -> None:
         seen.setdefault(name.lower(), kind)
 
 
-def check_paths(sources: list[Source], sinks: list[Sink], letters: DeadLetters | None, findings: Findings) -> None:
+def check_paths(
+    sources: list[Source], sinks: list[Sink], letters: DeadLetters | None, checkpoint: str, findings: Findings
+) -> None:
     """Two queries that write files into one directory would each take the other's batches for their own."""
-    owners = {each.path: each.name for each in reversed(sinks) if each.path is not None and not each.each_batch}
+    owners = {_place(each.path): each.name for each in reversed(sinks) if each.path and not each.each_batch}
     for sink in sinks:
-        owner = owners.get(sink.path or "", sink.name)
+        place = _place(sink.path or "")
+        owner = owners.get(place, sink.name)
         if owner != sink.name:
             findings.add(("sinks", sink.name, "path"), f"is that of sinks.{owner} already")
+        if sink.path and checkpoint and place == _place(checkpoint):
+            findings.add(("sinks", sink.name, "path"), "is that of the checkpoint already")
     for source in sources:
-        if letters is not None and source.can_fail and letters.path_of(source) in owners:
-            owner = owners[letters.path_of(source)]
+        if letters is not None and source.can_fail and _place(letters.path_of(source)) in owners:
+            owner = owners[_place(letters.path_of(source))]
             findings.add(("dead_letters", "path"), f"sinks.{owner} writes to {source.name} in it already")
+
+
+def _place(path: str) -> str:
+    """The same for the two ways to name a directory of this machine."""
+    if path.startswith("file:"):
+        return posixpath.normpath("/" + path.removeprefix("file:").lstrip("/"))
+    return path.rstrip("/")
 
 
 def check_reach(
