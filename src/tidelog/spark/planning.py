@@ -114,14 +114,20 @@ class Planner:
         ids = self._existing()
         start = self.resolve(options.starting, ids, starting=True)
         end = self.resolve(options.ending, ids, starting=False)
-        for tp, offset in sorted(start.items()):
-            if end[tp] < offset:
-                raise OptionError(f"{tp} would begin at {offset} and end before that, at {end[tp]}")
         epochs: dict[TopicPartition, int] = {}
         if isinstance(options.starting, SpecificOffsets):
+            # Before the ends are looked at: a history that was cut ends before what was read of it.
             moved = self._check_history(options.starting.offsets, ids)
             start |= {tp: at.offset for tp, at in moved.items()}
             epochs = {tp: at.epoch for tp, at in options.starting.offsets.items() if tp not in moved}
+        backwards = {tp: offset for tp, offset in sorted(start.items()) if end[tp] < offset}
+        if backwards and isinstance(options.starting, SpecificOffsets) and isinstance(options.ending, Latest):
+            # As in a stream: the log is shorter than what the user knows of it.
+            self._data_loss([f"{tp} is to be read from {at} and ends at {end[tp]}" for tp, at in backwards.items()])
+            start |= {tp: end[tp] for tp in backwards}
+            backwards = {}
+        for tp, offset in backwards.items():
+            raise OptionError(f"{tp} would begin at {offset} and end before that, at {end[tp]}")
         newest = self._brokers.latest(ids)
         return [
             OffsetRange(

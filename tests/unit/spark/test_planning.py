@@ -133,6 +133,26 @@ def test_a_task_of_a_batch_query_is_told_the_newest_epoch_there_was() -> None:
     assert planned(endingOffsets='{"a": {"0": 150}}').end_epoch == 6
 
 
+def test_a_batch_from_an_offset_that_was_cut_away_names_what_was_lost() -> None:
+    """The log has not grown again: it ends before what the user had read."""
+    given = {
+        "kafka.bootstrap.servers": "x:1",
+        "subscribe": "a",
+        "startingOffsets": '{"a": {"0": {"offset": 150, "epoch": 6}}}',
+    }
+    brokers = cast(Brokers, ToyBrokers(100, {6: EpochEnd(5, 90), 7: EpochEnd(7, 100)}))
+    with pytest.raises(DataLoss, match="a-0: offsets 90 to 149 were read and have been replaced"):
+        Planner(parse(given, streaming=False), brokers).batch_ranges()
+    [wanted] = Planner(parse(given | {"failOnDataLoss": "false"}, streaming=False), brokers).batch_ranges()
+    assert (wanted.start, wanted.end) == (90, 100)
+    # Without an epoch nobody can tell more than that the log is too short.
+    plain = given | {"startingOffsets": '{"a": {"0": 150}}'}
+    with pytest.raises(DataLoss, match="a-0 is to be read from 150 and ends at 100"):
+        Planner(parse(plain, streaming=False), brokers).batch_ranges()
+    [wanted] = Planner(parse(plain | {"failOnDataLoss": "false"}, streaming=False), brokers).batch_ranges()
+    assert wanted.size == 0
+
+
 def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> None:
     start, end = {A0: Position(150, 6, ID)}, {A0: Position(40, 0, OTHER)}
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=OTHER)
