@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from tidelog.spark import register
 from tidelog.testing import Cluster
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -87,11 +88,16 @@ def test_a_batch_reads_the_range_it_is_told(spark: SparkSession, cluster: Cluste
     assert cut.count() == 200
 
 
-def test_filters_narrow_what_is_fetched(spark: SparkSession, cluster: Cluster, topic: Callable[..., str]) -> None:
+def test_filters_narrow_what_is_fetched(
+    spark: SparkSession, cluster: Cluster, topic: Callable[..., str], request: pytest.FixtureRequest
+) -> None:
+    """S7, where somebody asks for it."""
     name = topic(3)
     for partition in range(3):
         write(cluster.bootstrap, name, numbered(0, 50), partition)
-    frame = table(spark, cluster.bootstrap, name)
+    register(spark, push_filters=True)
+    request.addfinalizer(lambda: spark.conf.unset("spark.sql.python.filterPushdown.enabled"))
+    frame = table(spark, cluster.bootstrap, name, pushFilters="true")
     narrowed = frame.where("partition in (0, 2) and offset > 40 and offset <= 45")
     assert sorted((row.partition, row.offset) for row in narrowed.collect()) == [
         (partition, offset) for partition in (0, 2) for offset in range(41, 46)
@@ -103,6 +109,21 @@ def test_filters_narrow_what_is_fetched(spark: SparkSession, cluster: Cluster, t
     ]
     assert frame.where(f"topic = '{name}' and offset = 7 and partition = 1").count() == 1
     assert frame.where("offset >= 50").count() == 0
+
+
+def test_a_filter_is_for_its_own_query_only(spark: SparkSession, cluster: Cluster, topic: Callable[..., str]) -> None:
+    """Spark keeps one plan for a frame, which the last filter would have narrowed for all."""
+    name = topic(2)
+    for partition in (0, 1):
+        write(cluster.bootstrap, name, numbered(0, 50), partition)
+    frame = table(spark, cluster.bootstrap, name)
+    assert frame.where("partition = 0 and offset < 10").count() == 10
+    assert frame.count() == 100
+    both = frame.where("partition = 0").union(frame.where("partition = 1"))
+    assert sorted((row.partition, row["count"]) for row in both.groupBy("partition").count().collect()) == [
+        (0, 50),
+        (1, 50),
+    ]
 
 
 class Stream:

@@ -22,10 +22,11 @@ in larger pieces, which is a tenth of what it costs to read records of 1 KB (doc
 """
 
 
-def register(spark: "SparkSession") -> None:
-    """Makes ``format("tidelog")`` known to a session, and has Spark hand down filters to it (S7).
+def register(spark: "SparkSession", *, push_filters: bool = False) -> None:
+    """Makes ``format("tidelog")`` known to a session.
 
-    On any master but a local one the executors are sent what they need for it (`ship`).
+    On any master but a local one the executors are sent what they need for it (`ship`). With `push_filters` Spark hands
+    down the filters of frames that have the option ``pushFilters`` (S7): read what that option asks of you first.
     """
     try:
         from tidelog.spark.source import TidelogDataSource
@@ -36,7 +37,8 @@ def register(spark: "SparkSession") -> None:
     if needs_shipping(spark):
         ship(spark)
     spark.dataSource.register(TidelogDataSource)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    if push_filters:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 __all__ = ["SETTINGS", "register", "ship"]

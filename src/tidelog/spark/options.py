@@ -60,6 +60,7 @@ _KNOWN: Final = {
         "groupIdPrefix",
         "includeHeaders",
         "includeEpoch",
+        "pushFilters",
         "partition.metadata.cache.ttl.ms",
         "pauseFile",
         # Every reader of Spark is handed the path, whether it has one or not.
@@ -118,6 +119,7 @@ class SourceOptions:
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     metadata_ttl_ms: int = 0
     pause_file: str | None = None
+    push_filters: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -175,6 +177,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         fetch_bytes=DEFAULT_FETCH_BYTES if fetch_bytes is None else min(fetch_bytes, _MOST_FETCH_BYTES),
         metadata_ttl_ms=given.integer("partition.metadata.cache.ttl.ms") or 0,
         pause_file=given.text("pauseFile"),
+        push_filters=given.flag("pushFilters", default=False),
         warnings=given.warnings(streaming=streaming),
     )
 

@@ -62,7 +62,8 @@ class TidelogDataSource(DataSource):
         return schemas.of(self.options)
 
     def reader(self, schema: StructType) -> "BatchReader":
-        return BatchReader(_told(parse(self.options, streaming=False)))
+        options = _told(parse(self.options, streaming=False))
+        return NarrowedReader(options) if options.push_filters else BatchReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         return BatchWriter(sink_options(self.options, schema, overwrite=overwrite))
@@ -95,9 +96,6 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._narrowing = Narrowing()
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        return list(self._narrowing.push(filters))
-
     def partitions(self) -> Sequence[InputPartition]:
         brokers = Brokers(self._options)
         try:
@@ -109,6 +107,16 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         return _read(self._options, partition)
+
+
+class NarrowedReader(BatchReader):
+    """For a frame that is filtered once (S7). Spark 4.3 keeps what a reader has planned with the frame that was loaded
+    and not with the query: every other query of it, filtered otherwise or not at all, would read what the last filter
+    left. So it is asked for by name (docs/decisions/0019).
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        return list(self._narrowing.push(filters))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
