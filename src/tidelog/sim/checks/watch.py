@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from tidelog.core.events import FollowingStarted, IsrChangeProposed
+from tidelog.core.events import FollowingStarted, IsrChangeProposed, LogDirectoryOffline
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration
@@ -94,12 +94,14 @@ class Watch(Told):
             Metadata(self._rules),
             MetadataEpochs(),
             UncleanExclusion(lambda node_id: node_id in self._ended_unclean, candidates.proposed_epoch),
-            ElectionAllowed(self._rules, lambda node_id: node_id in self._ended_unclean, self._is_unclean_asked_for),
+            ElectionAllowed(self._rules, self._may_count_as_unclean, self._is_unclean_asked_for),
             Reassignment(self._rules),
         )
         self._found = Replicas(cluster)
         self._committed: dict[TopicPartition, _Committed | None] = {}
         self._ended_unclean: dict[int, None] = {}
+        self._offline_in: dict[int, int] = {}
+        """The process of each node in which a log directory failed last."""
         self._marked: dict[TopicPartition, None] = {}
         self._looked_at: dict[TopicPartition, None] = {}
         """Since the last tick."""
@@ -194,6 +196,10 @@ class Watch(Told):
             replica = self._found.of.get(_partition_in(fields), {}).get(int(str(fields["node"])))
             if replica is not None and replica.alive and replica.last_leader is not None:
                 self._found.note_exposure(replica)
+            return
+        if event == LogDirectoryOffline.kind:
+            node = int(str(fields["node"]))
+            self._offline_in[node] = self._cluster.machine(node).starts
             return
         if UNCLEAN_ELECTION in (event, fields.get("fault")):
             self._unclean_asked_s = self._cluster.loop.time()
@@ -348,6 +354,11 @@ class Watch(Told):
                 history = self._found.history_of(change.topic.topic_id, change.index)
                 history.begin_era(change.after.leader_epoch, change.after.leader)
                 self.on_unclean(TopicPartition(change.topic.name, change.index))
+
+    def _may_count_as_unclean(self, node_id: int) -> bool:
+        """Whether its registration may say so: also where it cannot read what a directory tells of its last end."""
+        starts = self._cluster.machine(node_id).starts
+        return node_id in self._ended_unclean or self._offline_in.get(node_id, -1) >= starts - 1
 
     def _is_unclean_asked_for(self) -> bool:
         return self._cluster.loop.time() - self._unclean_asked_s < ASKED_S

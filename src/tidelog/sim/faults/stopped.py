@@ -65,9 +65,13 @@ def stop_and_power_cut(field: Field, rng: random.Random) -> Applied | None:
     node_id = field.pick(rng)
     if node_id is None:
         return None
-    machine = field.cluster.machine(node_id)
+    machine, directories = field.cluster.machine(node_id), field.cluster.nodes[node_id].config.log_dirs
+    is_broker = node_id in field.brokers()
 
-    def damage() -> dict[str, Any]:
+    def damage() -> dict[str, Any] | None:
+        if is_broker and not all(machine.disk.has(f"{directory}/{CLEAN_SHUTDOWN}") for directory in directories):
+            # A directory that failed was not flushed, and nothing is promised of it.
+            return None
         unsynced = machine.disk.unsynced_bytes()
         machine.power_cut()
         return {"unsynced_bytes": unsynced}
