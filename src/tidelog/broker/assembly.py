@@ -10,7 +10,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_coordinator import GroupCoordinatorService
 from tidelog.broker.group_shard_runner import ShardPorts
 from tidelog.broker.producer_ids import ProducerIds
-from tidelog.broker.topic_directory import BrokerTopics, read_batches
+from tidelog.broker.topic_directory import BrokerTopics, max_message_bytes, read_batches
 from tidelog.coordinator.config import GroupCoordinatorConfig
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.event import EventSink
@@ -76,6 +76,7 @@ def assemble_broker(
                 ),
                 read=lambda partition: read_batches(broker, partition),
                 on_event=on_event,
+                max_message_bytes=lambda partition: max_message_bytes(broker, partition),
             ),
             # Looks at the broker's image of the moment it is asked.
             BrokerTopics(lambda: broker.image),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
+from tidelog.coordinator.offset_store import is_other_topic
 from tidelog.core.ids import ZERO_UUID
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.offset_commit import (
@@ -110,9 +111,13 @@ def fetch_groups(request: OffsetFetchRequest, api_version: int) -> list[OffsetFe
 def resolve_fetch(
     request: OffsetFetchRequestGroup, api_version: int, topics: TopicDirectory
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """As `resolve_commit`. Before topic ids a name is all there is, and one that is unknown simply has no offset."""
-    if request.topics is None or api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+    """As `resolve_commit`. Before topic ids a name is all that is told, and one that is unknown has no offset."""
+    if request.topics is None:
         return request, []
+    if api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        # What was committed for a topic of that name that is deleted means nothing to this one.
+        named = [changed(topic, topic_id=topics.topic_id(topic.name) or ZERO_UUID) for topic in request.topics]
+        return changed(request, topics=named), []
     known: list[OffsetFetchRequestTopics] = []
     refused: list[OffsetFetchResponseTopics] = []
     for topic in request.topics:
@@ -145,6 +150,7 @@ def merge_fetch(
 ) -> OffsetFetchResponseGroup:
     if response.error_code != ErrorCode.NONE:
         return response
+    response.topics = _of_topics_now(response.topics, topics)
     if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         for topic in response.topics:
             # Committed by a client, or a broker, that did not know ids.
@@ -154,6 +160,21 @@ def merge_fetch(
         response.topics = [topic for topic in response.topics if topic.topic_id != ZERO_UUID]
     response.topics += refused
     return response
+
+
+def _of_topics_now(
+    found: Sequence[OffsetFetchResponseTopics], topics: TopicDirectory
+) -> list[OffsetFetchResponseTopics]:
+    """One entry for each name, without offsets in an earlier topic of that name."""
+    by_name: dict[str, OffsetFetchResponseTopics] = {}
+    for topic in found:
+        if is_other_topic(topic.topic_id, topics.topic_id(topic.name) or ZERO_UUID):
+            continue
+        known = by_name.setdefault(topic.name, topic)
+        if known is not topic:
+            known.topic_id = topic.topic_id if known.topic_id == ZERO_UUID else known.topic_id
+            known.partitions += topic.partitions
+    return list(by_name.values())
 
 
 def fetch_response(

@@ -27,9 +27,13 @@ from tidelog.wire.records.plain import Record, encode_batch, iter_batches
 
 log = logging.getLogger(__name__)
 
-# Below Kafka's default max.message.bytes, with room for the batch header and the records' own lengths.
+# Below Kafka's default max.message.bytes; a topic with a smaller one sets the limit itself.
 MAX_BATCH_BYTES: Final = 900_000
+BATCH_OVERHEAD: Final = 128
 RECORD_OVERHEAD: Final = 32
+# Until groups that could not be loaded are read again; twice as long each time.
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 60.0
 # Decisions that wait for their records; beyond it new requests are turned away.
 MAX_APPENDS_IN_FLIGHT: Final = 10_000
 
@@ -50,6 +54,8 @@ class ShardPorts:
     append: AppendToLog
     read: ReadLog
     on_event: EventSink
+    # What the partition takes in one batch.
+    max_message_bytes: Callable[[TopicPartition], int] = lambda partition: MAX_BATCH_BYTES + BATCH_OVERHEAD
 
 
 class ShardRunner:
@@ -127,7 +133,7 @@ class ShardRunner:
     def _new_shard(self) -> GroupShard:
         return GroupShard(self.topic_partition.partition, self._config, self._ports.rng)
 
-    async def _load(self, shard: GroupShard) -> None:
+    async def _load(self, shard: GroupShard, retry_s: float = FIRST_RETRY_S) -> None:
         try:
             async for buffer in self._ports.read(self.topic_partition):
                 for header, records in iter_batches(buffer):
@@ -138,19 +144,27 @@ class ShardRunner:
                             _replay(shard, record)
                     # A long log must not hold up everything else.
                     await asyncio.sleep(0)
-        except (ApiError, WireError) as error:
+        except WireError as error:
             log.error("groups of %s are not served: loading failed: %s", self.topic_partition, error)
             if shard is self._shard:
                 self._drop_shard()
+            return
+        except ApiError as error:
+            # A file that the cleaner had replaced, a disk: it passes, or the leadership does. Clients hear until then
+            # that groups are being loaded.
+            log.warning("groups of %s are not loaded, again in %g s: %s", self.topic_partition, retry_s, error)
+            await asyncio.sleep(retry_s)
+            if shard is self._shard:
+                self._reload(min(2 * retry_s, LAST_RETRY_S))
             return
         if shard is self._shard:
             self.execute(shard.finish_loading(self._now_ms()))
             log.info("loaded %d groups of %s", len(shard.groups), self.topic_partition)
 
-    def _reload(self) -> None:
+    def _reload(self, retry_s: float = FIRST_RETRY_S) -> None:
         self._drop_shard()
         self._shard = self._new_shard()
-        self._start(self._load(self._shard))
+        self._start(self._load(self._shard, retry_s))
 
     def _drop_shard(self) -> None:
         self._queue.clear()
@@ -195,8 +209,8 @@ class ShardRunner:
     def _take(self) -> list[Append]:
         """The decisions that go into the next batch: one at least, more while they fit."""
         taken = [self._queue.popleft()]
-        size = _size(taken[0].records)
-        while self._queue and (size := size + _size(self._queue[0].records)) <= MAX_BATCH_BYTES:
+        size, most = _size(taken[0].records), self._max_batch_bytes()
+        while self._queue and (size := size + _size(self._queue[0].records)) <= most:
             taken.append(self._queue.popleft())
         return taken
 
@@ -204,10 +218,10 @@ class ShardRunner:
         """One batch, or several where a decision is too large for one (a group with very many offsets deleted)."""
         now_ms = self._now_ms()
         chunk: list[Record] = []
-        size = 0
+        size, most = 0, self._max_batch_bytes()
         for key, value in records:
             record_size = _size(((key, value),))
-            if chunk and size + record_size > MAX_BATCH_BYTES:
+            if chunk and size + record_size > most:
                 yield encode_batch(chunk, codec=self._codec)
                 chunk, size = [], 0
             chunk.append(Record(timestamp=now_ms, key=key, value=value))
@@ -215,6 +229,9 @@ class ShardRunner:
         yield encode_batch(chunk, codec=self._codec)
 
     # -- helpers
+
+    def _max_batch_bytes(self) -> int:
+        return min(MAX_BATCH_BYTES, self._ports.max_message_bytes(self.topic_partition) - BATCH_OVERHEAD)
 
     def _now_ms(self) -> int:
         return self._ports.wall_clock.now_ms()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from tidelog.broker.appends import wait_until_committed
+from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.image import ClusterImage
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 MIN_READ: Final = 64 * 1024
+DEFAULT_TOPIC_CONFIG: Final = TopicConfig()
 # Nobody's request: it may take as long as replication does.
 LOAD_TIMEOUT_MS: Final = 24 * 3_600_000
 
@@ -36,6 +38,12 @@ class BrokerTopics:
         return self._image().partition(TopicPartition(name, partition)) is not None
 
 
+def max_message_bytes(broker: "Broker", topic_partition: TopicPartition) -> int:
+    """What its topic takes in one batch; the default of topics where this broker has no replica of it any more."""
+    partition = broker.replicas.get(topic_partition)
+    return DEFAULT_TOPIC_CONFIG.max_message_bytes if partition is None else partition.log.config.max_message_bytes
+
+
 async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> AsyncIterator[bytes]:
     """Whole batches from the log's start to its end, while this broker leads it; over when all of that is committed.
 
@@ -53,7 +61,7 @@ async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> Asy
         found = log.read(max(offset, log.log_start_offset), size, upper_bound=end, min_one=True)
         if not found.size:
             break
-        batches = await broker.offload(partition.read_slice, found)
+        batches = await partition.read_cold_slice(found, broker.offload)
         yield batches
         offset = _next_offset(batches)
     await wait_until_committed(broker, partition, end, LOAD_TIMEOUT_MS)

@@ -32,6 +32,7 @@ from tidelog.wire.messages.offset_delete import (
 )
 
 FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
+FOR_EVER_MS = 2**63 - 1
 
 
 def offset_commit(state: CoordinatorState, turn: Turn, request: OffsetCommitRequest, caller: Caller) -> None:
@@ -44,8 +45,8 @@ def offset_commit(state: CoordinatorState, turn: Turn, request: OffsetCommitRequ
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         restart_session(turn, group, group.members[request.member_id])
 
-    # v2-4: the client may say how long to keep the offset.
-    expire_ms = -1 if request.retention_time_ms < 0 else turn.now_ms + request.retention_time_ms
+    # v2-4: the client may say how long to keep the offset; the largest number there is means for ever.
+    expire_ms = -1 if request.retention_time_ms < 0 else min(turn.now_ms + request.retention_time_ms, FOR_EVER_MS)
     response = OffsetCommitResponse()
     for topic in request.topics:
         result = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -171,10 +172,15 @@ def on_group_deleted(state: CoordinatorState, outcome: GroupDeleted, error: Erro
 
 
 def forget_topics(state: CoordinatorState, turn: Turn, topics: Sequence[str]) -> None:
-    for group_id in state.groups:
-        for topic in topics:
-            for partition in state.offsets.topics(group_id).get(topic, {}):
-                turn.records.append(offset_tombstone(group_id, topic, partition))
+    """Also what is on its way: the tombstone comes behind it in the log."""
+    stored = (
+        (group_id, topic, partition)
+        for group_id in state.groups
+        for topic in topics
+        for partition in state.offsets.topics(group_id).get(topic, {})
+    )
+    for group_id, topic, partition in dict.fromkeys((*stored, *state.offsets.in_flight_of(topics))):
+        turn.records.append(offset_tombstone(group_id, topic, partition))
 
 
 def expire_offsets(state: CoordinatorState, turn: Turn) -> None:

@@ -1,5 +1,7 @@
 """OffsetFetch, v1-10, for one group: chosen partitions, or all (topics null, v2+)."""
 
+from uuid import UUID
+
 from tidelog.coordinator.group import GroupState
 from tidelog.coordinator.offset_store import is_other_topic
 from tidelog.coordinator.offsets_records import OffsetCommitValue
@@ -23,13 +25,15 @@ def offset_fetch(state: CoordinatorState, request: OffsetFetchRequestGroup) -> O
     stored = state.offsets.topics(request.group_id) if is_alive else {}
     if request.topics is None:
         for name, partitions in stored.items():
-            response.topics.append(
-                OffsetFetchResponseTopics(
-                    name=name,
-                    topic_id=next(iter(partitions.values())).topic_id,
-                    partitions=[_partition(index, value) for index, value in partitions.items()],
-                )
-            )
+            # Apart by id: which of them is the topic that has this name now, the shell knows.
+            by_id: dict[UUID, OffsetFetchResponseTopics] = {}
+            for index, stored_value in partitions.items():
+                topic_id = stored_value.topic_id
+                known = by_id.get(topic_id)
+                if known is None:
+                    known = by_id[topic_id] = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+                known.partitions.append(_partition(index, stored_value))
+            response.topics += by_id.values()
         return response
     for topic in request.topics:
         of_topic = stored.get(topic.name, {})

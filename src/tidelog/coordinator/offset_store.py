@@ -1,7 +1,7 @@
 """Committed offsets, by group, topic and partition."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -60,6 +60,9 @@ class OffsetStore:
 
     def in_flight(self, group: str) -> list[tuple[str, int]]:
         return [(topic, partition) for g, topic, partition in self._in_flight if g == group]
+
+    def in_flight_of(self, topics: Collection[str]) -> list[OffsetKey]:
+        return [key for key in self._in_flight if key[1] in topics]
 
 
 def is_other_topic(stored: UUID, asked: UUID) -> bool:

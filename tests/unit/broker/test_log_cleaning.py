@@ -272,7 +272,7 @@ def test_a_group_coordinator_loads_from_a_compacted_log(disk: MemoryDisk) -> Non
                 leader_epoch=0,
                 require_leader=lambda: None,
                 acknowledged=lambda epoch, offset: ErrorCode.NONE,
-                read_slice=lambda found: found.read(),
+                read_cold_slice=lambda found, offload: offload(found.read),
             )
         },
         produce_purgatory=Purgatory(lambda delay_s, callback: lambda: None),
