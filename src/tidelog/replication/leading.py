@@ -5,7 +5,7 @@ Functions over the role and the log; only `advance_high_watermark` changes anyth
 
 from uuid import UUID
 
-from tidelog.core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch
+from tidelog.core.ids import NO_OFFSET, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from tidelog.metadata.image import LeaderRecoveryState, PartitionRegistration
 from tidelog.replication.context import ReplicationContext
 from tidelog.replication.followers import FollowerState, followers_of_new_epoch
@@ -83,8 +83,15 @@ def advance_high_watermark(leader: Leader, log: Log, context: ReplicationContext
 
 
 def low_watermark(leader: Leader, log: Log, context: ReplicationContext) -> int:
-    """Below it no live replica has a record: what DeleteRecords waits for."""
-    starts = [state.log_start_offset for replica, state in leader.followers.items() if context.is_alive(replica)]
+    """Below it no live replica has a record: what DeleteRecords waits for.
+
+    What a follower's last process had deleted does not count: a kill may have brought it back.
+    """
+    starts = [
+        state.log_start_offset if state.broker_epoch in (-1, context.epoch_of(replica)) else NO_OFFSET
+        for replica, state in leader.followers.items()
+        if context.is_alive(replica)
+    ]
     return min([log.log_start_offset, *starts])
 
 
