@@ -22,6 +22,22 @@ def names(spark: "SparkSession", path: str) -> list[str]:
     return [str(each.getPath().getName()) for each in files.listStatus(made(path))]
 
 
+def write_text(files: Any, path: Any, text: str, *, overwrite: bool) -> None:
+    stream = files.create(path, overwrite)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()
+
+
+def read_text(files: Any, path: Any) -> str:
+    stream = files.open(path)
+    try:
+        return bytes(stream.readAllBytes()).decode()
+    finally:
+        stream.close()
+
+
 def claim(spark: "SparkSession", path: str, owner: str) -> str:
     """What the file `path` says: `owner`, if there was none before. Whole or not at all, as it gets its name last.
 
@@ -31,16 +47,8 @@ def claim(spark: "SparkSession", path: str, owner: str) -> str:
     files, made = file_system(spark, path)
     if not files.exists(made(path)):
         mine = made(f"{path}.{secrets.token_hex(8)}")
-        stream = files.create(mine, False)
-        try:
-            stream.write(bytearray(owner.encode()))
-        finally:
-            stream.close()
+        write_text(files, mine, owner, overwrite=False)
         if not files.rename(mine, made(path)):
             # Somebody was faster.
             files.delete(mine, False)
-    stream = files.open(made(path))
-    try:
-        return bytes(stream.readAllBytes()).decode()
-    finally:
-        stream.close()
+    return read_text(files, made(path))

@@ -174,9 +174,7 @@ class Log:
         if loaded.created or not loaded.clean_shutdown or log.log_end_offset == 0:
             # Names made now, or by a process that did not live to sync them, or had nothing to sync (`close`).
             log._entries_dirty += [log.directory.path, path]
-        log_producers.load(log, now_ms)
-        if not loaded.clean_shutdown:
-            producers.distrust_syncs(recovery_point)
+        log_producers.load(log, now_ms, None if loaded.clean_shutdown else recovery_point)
         log.update_high_watermark(high_watermark)
         return log
 

@@ -35,12 +35,14 @@ def update(
     producers.complete_txn(completed)
 
 
-def load(log: "Log", now_ms: int) -> None:
-    """A log just opened."""
+def load(log: "Log", now_ms: int, flushed: int | None) -> None:
+    """A log just opened; `flushed` up to there before an unclean end, None after an orderly one."""
     log.producers.load(log.segments[0].base_offset, log.log_end_offset, now_ms)
     log.recovery_notes += [f"discarded {reason}" for reason in log.producers.discarded]
     _replay(log, now_ms)
     log.producers.remove_stray_snapshots([segment.base_offset for segment in log.segments])
+    if flushed is not None:
+        log.producers.distrust_syncs(flushed)
 
 
 def rebuild(log: "Log", now_ms: int) -> None:

@@ -23,11 +23,7 @@ def write(frame: "DataFrame", batch_id: int, path: str, file_format: str, option
     frame.write.format(file_format).options(**options).mode("overwrite").save(f"{path}/{name}")
     files, made = hadoop.file_system(spark, path)
     temporary = made(f"{path}/.{CURRENT}.new")
-    stream = files.create(temporary, True)
-    try:
-        stream.write(bytearray(name.encode()))
-    finally:
-        stream.close()
+    hadoop.write_text(files, temporary, name, overwrite=True)
     _replace(spark, files, temporary, made(f"{path}/{CURRENT}"))
     # By name and not by number: with a checkpoint made anew batches are counted from 0 again.
     for each in hadoop.names(spark, path):
@@ -47,11 +43,7 @@ def _named(spark: "SparkSession", path: str) -> str | None:
     files, made = hadoop.file_system(spark, path)
     if not files.exists(made(f"{path}/{CURRENT}")):
         return None
-    stream = files.open(made(f"{path}/{CURRENT}"))
-    try:
-        return bytes(stream.readAllBytes()).decode()
-    finally:
-        stream.close()
+    return hadoop.read_text(files, made(f"{path}/{CURRENT}"))
 
 
 def _replace(spark: "SparkSession", files: Any, source: Any, target: Any) -> None:
