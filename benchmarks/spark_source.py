@@ -1,13 +1,15 @@
 """Our Spark source beside Spark's own Kafka connector: a topic, all columns, to nowhere.
 
-python -m benchmarks.spark_source [--records 10000000] [--runs 3] [--partitions 2] [--only 100-zstd] [--plain]
+python -m benchmarks.spark_source [--records 10000000] [--runs 3] [--partitions 2] [--only 1000-none] [--ceiling]
 
 Records of 100 B and 1 KB (10 B of it key, of the rest a third is chance), plain and zstd, in batches of 500 KB as
 librdkafka makes them under load, or `--batch-bytes 16384` as Java's producer does. One broker, one Spark session with a
 core for each partition and the settings that `tidelog.spark` asks for (`--plain`: without them), both connectors with
 their defaults, in turns within a run, the first of which is not counted. Also the largest resident size of a Python
 worker: once after a tenth of the records, once after all. A case of ten million records takes about four minutes and up
-to 11 GB of disk at 1 KB, one minute at 100 B; `--only` takes them one at a time.
+to 11 GB of disk at 1 KB, one minute at 100 B; `--only` takes them one at a time. `--ceiling` measures a third source in
+the same turns, which reads nothing and gives Spark one Arrow batch again and again: the time that is left then is
+Spark's own, for rows from any source in Python.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import os
 import random
 import statistics
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +29,8 @@ from typing import TYPE_CHECKING, Final
 
 from tests.interop.kafka_jars import connector_version, ensure_connector
 
+from benchmarks import ceiling
+from benchmarks.ceiling import CEILING, CeilingSource
 from benchmarks.kernel import KEY_BYTES, LARGE, NOW_MS, text
 from tidelog.client.client import Client
 from tidelog.client.errors import raise_for
@@ -53,7 +58,7 @@ class Case:
 
     size: int
     codec: Codec
-    rates: dict[str, list[float]] = field(default_factory=lambda: {OURS: [], THEIRS: []})
+    rates: dict[str, list[float]] = field(default_factory=lambda: {OURS: [], THEIRS: [], CEILING: []})
     peaks_mb: list[float] = field(default_factory=list)
 
     @property
@@ -63,9 +68,20 @@ class Case:
     def median(self, kind: str) -> float:
         return statistics.median(self.rates[kind])
 
-    @property
-    def ratios(self) -> list[float]:
-        return [ours / theirs for ours, theirs in zip(self.rates[OURS], self.rates[THEIRS], strict=True)]
+    def ratios(self, kind: str) -> list[float]:
+        return [rate / theirs for rate, theirs in zip(self.rates[kind], self.rates[THEIRS], strict=True)]
+
+    def batch(self, batch_bytes: int, chance: random.Random) -> bytes:
+        records = [
+            Record(
+                timestamp=NOW_MS + n, key=b"%010d" % chance.getrandbits(32), value=text(self.size - KEY_BYTES, chance)
+            )
+            for n in range(self.a_batch(batch_bytes))
+        ]
+        return encode_batch(records, codec=self.codec)
+
+    def a_batch(self, batch_bytes: int) -> int:
+        return max(batch_bytes // self.size, 1)
 
 
 async def fill(bootstrap: str, case: Case, records: int, partitions: int, batch_bytes: int) -> int:
@@ -73,21 +89,8 @@ async def fill(bootstrap: str, case: Case, records: int, partitions: int, batch_
     reading.
     """
     chance = random.Random(case.size)
-    a_batch = max(batch_bytes // case.size, 1)
-    variants = [
-        encode_batch(
-            [
-                Record(
-                    timestamp=NOW_MS + n,
-                    key=b"%010d" % chance.getrandbits(32),
-                    value=text(case.size - KEY_BYTES, chance),
-                )
-                for n in range(a_batch)
-            ],
-            codec=case.codec,
-        )
-        for _ in range(VARIANTS)
-    ]
+    a_batch = case.a_batch(batch_bytes)
+    variants = [case.batch(batch_bytes, chance) for _ in range(VARIANTS)]
     async with Client(bootstrap) as client:
         topic = await client.topic(case.topic)
         connection = await client.broker(await client.leader_of(case.topic, 0))
@@ -109,11 +112,10 @@ async def empty(bootstrap: str, topic: str) -> None:
         await delete_topic(client, topic)
 
 
-def read(spark: "SparkSession", bootstrap: str, topic: str, kind: str, **options: str) -> float:
+def read(spark: "SparkSession", kind: str, **options: str) -> float:
     """Seconds from the beginning of the query to its end."""
     began_s = now_s()
-    reader = spark.read.format(kind).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    reader.options(**options).load().write.format("noop").mode("overwrite").save()
+    spark.read.format(kind).options(**options).load().write.format("noop").mode("overwrite").save()
     return now_s() - began_s
 
 
@@ -154,6 +156,7 @@ def peak_mb() -> float:
 @contextmanager
 def session(cores: int, settings: Mapping[str, str]) -> "Iterator[SparkSession]":
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
     import tidelog.spark
@@ -172,6 +175,9 @@ def session(cores: int, settings: Mapping[str, str]) -> "Iterator[SparkSession]"
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     tidelog.spark.register(spark)
+    # The workers find neither this package nor what runs as `__main__`.
+    cloudpickle.register_pickle_by_value(ceiling)  # type: ignore[no-untyped-call]
+    spark.dataSource.register(CeilingSource)
     try:
         yield spark
     finally:
@@ -181,23 +187,36 @@ def session(cores: int, settings: Mapping[str, str]) -> "Iterator[SparkSession]"
 def measure(cases: list[Case], options: argparse.Namespace) -> None:
     records, runs, partitions, batch_bytes = options.records, options.runs, options.partitions, options.batch_bytes
     settings = {} if options.plain else SETTINGS
-    with Cluster(brokers=1) as cluster, session(partitions, settings) as spark:
+    kinds = (OURS, CEILING, THEIRS) if options.ceiling else (OURS, THEIRS)
+    with (
+        Cluster(brokers=1) as cluster,
+        session(partitions, settings) as spark,
+        tempfile.NamedTemporaryFile() as template,
+    ):
         for case in cases:
             cluster.create_topic(case.topic, partitions=partitions, config={"retention.ms": "-1"})
             rows = asyncio.run(fill(cluster.bootstrap, case, records, partitions, batch_bytes))
             print(f"made {rows} records of {case.topic}", file=sys.stderr)
+            template.seek(0)
+            template.truncate()
+            # What is packed is never unpacked again by a source that gives the same batch again and again.
+            template.write(case.batch(batch_bytes, random.Random(0)))
+            template.flush()
+            topic = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": case.topic}
+            nothing = {"template": template.name, "rows": str(rows // partitions), "partitions": str(partitions)}
+            asked = {OURS: topic, THEIRS: topic, CEILING: nothing}
             tenth = json.dumps({case.topic: {str(n): rows // partitions // 10 for n in range(partitions)}})
             for kind in (THEIRS, OURS):
-                read(spark, cluster.bootstrap, case.topic, kind, endingOffsets=tenth)
+                read(spark, kind, endingOffsets=tenth, **topic)
             case.peaks_mb.append(peak_mb())
             for run in range(runs + 1):
                 # Each goes first every other time.
-                for kind in (OURS, THEIRS) if run % 2 else (THEIRS, OURS):
-                    took_s = read(spark, cluster.bootstrap, case.topic, kind)
+                for kind in kinds if run % 2 else kinds[::-1]:
+                    took_s = read(spark, kind, **asked[kind])
                     if run:
                         case.rates[kind].append(rows / took_s / 1e6)
                 if run:
-                    shown = ", ".join(f"{kind} {case.rates[kind][-1]:.3f}" for kind in (OURS, THEIRS))
+                    shown = ", ".join(f"{kind} {case.rates[kind][-1]:.3f}" for kind in kinds)
                     print(f"  … {case.topic}: {shown} million rows/s", file=sys.stderr)
             case.peaks_mb.append(peak_mb())
             # All cases at once would be more than memory holds: theirs and ours alike would read from disk.
@@ -212,6 +231,7 @@ def main() -> int:
     parser.add_argument("--batch-bytes", type=int, default=LARGE)
     parser.add_argument("--only", action="append", help="a case, as in 100-zstd; may be said several times")
     parser.add_argument("--plain", action="store_true", help="Spark's own settings, not those that we ask for")
+    parser.add_argument("--ceiling", action="store_true", help="beside them a source that reads nothing")
     options = parser.parse_args()
     cases = [Case(size, codec) for size in (100, 1000) for codec in (Codec.NONE, Codec.ZSTD)]
     if options.only:
@@ -220,15 +240,19 @@ def main() -> int:
     theirs = f"{THEIRS} {connector_version()}"
     print(f"{'million rows/s':<14} {OURS:>8} {theirs:>12} {'ratio':>7} spread   worker peak MB")
     for case in cases:
-        spread = f"{min(case.ratios):.2f} to {max(case.ratios):.2f}"
+        ratios = case.ratios(OURS)
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         peaks = " -> ".join(f"{each:.0f}" for each in case.peaks_mb)
-        ratio = statistics.median(case.ratios)
+        ratio = statistics.median(ratios)
         print(
             f"{case.topic:<14} {case.median(OURS):>8.3f} {case.median(THEIRS):>12.3f} {ratio:>7.2f} {spread}   {peaks}"
         )
+        if options.ceiling:
+            rate, ratio = case.median(CEILING), statistics.median(case.ratios(CEILING))
+            print(f"  a source that reads nothing: {rate:.3f}, ratio {ratio:.2f}")
     print(f"goal: a ratio of {GOAL:g}")
     OUT.mkdir(exist_ok=True)
-    rows = [{"name": c.topic, "rates": c.rates, "ratios": c.ratios, "worker_peak_mb": c.peaks_mb} for c in cases]
+    rows = [{"name": c.topic, "rates": c.rates, "ratios": c.ratios(OURS), "worker_peak_mb": c.peaks_mb} for c in cases]
     (OUT / "spark_source.json").write_text(json.dumps({"records": options.records, "measures": rows}, indent=2))
     return 0
 

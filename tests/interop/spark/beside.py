@@ -90,9 +90,9 @@ class Streams:
 
     def run(self, **options: str) -> dict[str, list[int]]:
         """The rows of each micro-batch."""
-        return {kind: self._run(kind, options) for kind in (OURS, THEIRS)}
+        return {kind: self.run_one(kind, **options) for kind in (OURS, THEIRS)}
 
-    def _run(self, kind: str, options: dict[str, str]) -> list[int]:
+    def run_one(self, kind: str, **options: str) -> list[int]:
         given = {"kafka.bootstrap.servers": self._beside.topics.bootstrap, **PATIENCE, **self.options, **options}
         frame = self._beside.spark.readStream.format(kind).options(**given).load()
         writer = frame.writeStream.format("parquet").option("path", str(self._folder / kind / "table"))

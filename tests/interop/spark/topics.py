@@ -39,6 +39,14 @@ class Topics:
         found = self._admin.list_topics
         wait_until(lambda: len(found(timeout=10).topics[name].partitions) == partitions, f"{name} has grown")
 
+    def delete_before(self, name: str, offset: int) -> None:
+        asked = TopicPartition(name, 0, offset)
+        assert self._admin.delete_records([asked])[asked].result(30).low_watermark == offset
+
+    def remove(self, name: str) -> None:
+        self._admin.delete_topics([name])[name].result(30)
+        wait_until(lambda: name not in self._admin.list_topics(timeout=10).topics, f"{name} is gone")
+
     def producer(self, **options: Any) -> Producer:
         return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, **options})
 
@@ -69,9 +77,7 @@ class Topics:
         """It begins at offset 50."""
         name = self.new("deleted")
         self.write(name, 0, RECORDS)
-        asked = TopicPartition(name, 0, 50)
-        found = self._admin.delete_records([asked])[asked].result(30)
-        assert found.low_watermark == 50
+        self.delete_before(name, 50)
         return name
 
     @cached_property
