@@ -84,11 +84,14 @@ class CleaningPass:
     async def _clean_through(self, chosen: LogToClean) -> int:
         """The first offset that is dirty now."""
         cleaning = self._cleaner.begin(chosen, self._wall_clock.now_ms())
-        await self._elsewhere(cleaning, cleaning.build_map)
-        for group in cleaning.groups():
-            cleaned = await self._elsewhere(cleaning, cleaning.copy, group)
-            cleaning.swap_in(group, cleaned, self._wall_clock.now_ms())
-        end = self._cleaner.complete(cleaning)
+        try:
+            await self._elsewhere(cleaning, cleaning.build_map)
+            for group in cleaning.groups():
+                cleaned = await self._elsewhere(cleaning, cleaning.copy, group)
+                cleaning.swap_in(group, cleaned, self._wall_clock.now_ms())
+            end = self._cleaner.complete(cleaning)
+        finally:
+            cleaning.close()
         partition = chosen.log.topic_partition
         if cleaning.blocked_at is not None:
             log.info("%s is not cleaned from offset %d on: it has transactions", partition, cleaning.blocked_at)

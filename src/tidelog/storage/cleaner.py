@@ -1,13 +1,14 @@
 """Log compaction: of each key the newest record stays.
 
 A cleaning has parts that change the log, on the event loop, and parts that only read it and write new files, anywhere:
-`LogCleaner.inspect` -> `begin` -> *`build_map`* -> for each of `groups`: *`copy`*, `swap_in` -> `complete`. A log that
-is cut, or loses one of the segments at work, is left as it is (`CleaningAborted`).
+`LogCleaner.inspect` -> `begin` -> *`build_map`* -> for each of `groups`: *`copy`*, `swap_in` -> `complete`, and `close`
+however it ended. A log that is cut, or loses one of the segments at work, is left as it is (`CleaningAborted`).
 
 As in Kafka: whole closed segments below the last stable offset; the newest offset of every key in the dirty section is
 collected, as many keys as there is memory for, then the log is rewritten from its start up to there, neighbours
 merged while they fit into one segment. Unlike Kafka, each rewritten segment keeps its last batch, if only as an empty
-one: segments then always join, and recovery can tell a compacted log from one that lost a segment.
+one: segments then always join, and recovery can tell a compacted log from one that lost a segment. The first batch of a
+leader epoch stays in the same way.
 
 Transactions: the cleaner stops before the first segment with a transactional or control batch and stays there. To go
 on it would have to follow every transaction to its end and to carry the index of aborted ones over.
@@ -148,6 +149,9 @@ class Cleaning:
         self._stopped = False
         self._map = OffsetMap(config.dedupe_buffer_size, config.io_buffer_load_factor)
         self._last_of_producer = {entry.producer_id: entry.last_data_offset for entry in log.producers.entries()}
+        # Who copies this log learns from the batches alone where an epoch began (E1): told a later start, it would give
+        # the epoch before it an end so late that a replica keeps there what was never committed.
+        self._epoch_starts = frozenset(entry.start_offset for entry in log.epochs.entries)
         segments = [segment for segment in log.segments if segment.base_offset < chosen.first_uncleanable_offset]
         ends = [*(segment.base_offset for segment in segments[1:]), chosen.first_uncleanable_offset]
         self._sources = [
@@ -175,6 +179,11 @@ class Cleaning:
         if self.log.abandoned or self.log.truncations != self._truncations:
             raise CleaningAborted(f"{self.log.topic_partition} was truncated or deleted")
         self.log.directory.check()
+
+    def close(self) -> None:
+        """Gives back what it read by: a removed file keeps its room on disk for as long as a descriptor is open."""
+        for source in self._sources:
+            source.file.close()
 
     # -- any thread
 
@@ -244,7 +253,9 @@ class Cleaning:
             delete_retention_ms=self._topic.delete_retention_ms,
             max_decompressed=self.log.max_decompressed_bytes,
             # A producer's last sequence is known from its last batch alone (P4).
-            keep_empty=is_last or self._last_of_producer.get(header.producer_id) == header.last_offset,
+            keep_empty=is_last
+            or header.base_offset in self._epoch_starts
+            or self._last_of_producer.get(header.producer_id) == header.last_offset,
         )
         if left is not None:
             kept = read_header(left)

@@ -16,17 +16,22 @@ def begin(log: Log, now_ms: int = NOW, cleaner: LogCleaner | None = None) -> tup
 def clean(log: Log, now_ms: int = NOW, cleaner: LogCleaner | None = None) -> int:
     """One whole cleaning, due or not; the first dirty offset afterwards."""
     cleaner, cleaning = begin(log, now_ms, cleaner)
-    cleaning.build_map()
-    for group in cleaning.groups():
-        cleaning.swap_in(group, cleaning.copy(group), now_ms)
-    return cleaner.complete(cleaning)
+    try:
+        cleaning.build_map()
+        for group in cleaning.groups():
+            cleaning.swap_in(group, cleaning.copy(group), now_ms)
+        return cleaner.complete(cleaning)
+    finally:
+        cleaning.close()
 
 
-def append(log: Log, *pairs: tuple[str | None, str | None], timestamp: int = NOW, **header: object) -> int:
-    """One batch of key-value pairs; its first offset."""
+def append(
+    log: Log, *pairs: tuple[str | None, str | None], timestamp: int = NOW, epoch: int = 0, **header: object
+) -> int:
+    """One batch of key-value pairs, by the leader of that epoch; its first offset."""
     records = [Record(timestamp=timestamp, key=_bytes(key), value=_bytes(value)) for key, value in pairs]
     data = memoryview(bytearray(encode_batch(records, **header)))  # type: ignore[arg-type]
-    return log.append_as_leader(data, 0, NOW).first_offset
+    return log.append_as_leader(data, epoch, NOW).first_offset
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -54,9 +54,27 @@ def test_offsets_in_a_hole_read_what_follows(open_log: MakeLog) -> None:
         append(log, ("a", str(number)))
     seal(log)
     clean(log)
-    for offset in range(10):
+    # The batch with which the leader epoch began stays, empty.
+    for offset in range(1, 10):
         assert [header.base_offset for header, _ in batches(log, offset)] == [9]
     assert log.offset_for_timestamp(NOW) == (9, NOW, 0)
+
+
+@pytest.mark.rule("E1")
+def test_where_a_leader_epoch_began_is_still_told_by_the_batches(open_log: MakeLog) -> None:
+    log = open_log(**COMPACT)
+    for epoch in (0, 3, 4):
+        for number in range(3):
+            append(log, ("a", f"{epoch}.{number}"), epoch=epoch)
+    seal(log)
+    clean(log)
+    began = [(0, 0), (3, 0), (6, 0)]
+    assert [(header.base_offset, header.record_count) for header, _ in batches(log)] == [*began, (8, 1)]
+    # A second time as well, when nothing but the batch itself is left of them.
+    append(log, ("a", "last"), epoch=4)
+    seal(log)
+    clean(log)
+    assert [(header.base_offset, header.record_count) for header, _ in batches(log)][:3] == began
 
 
 def test_batches_keep_their_header(open_log: MakeLog) -> None:
@@ -90,7 +108,7 @@ def test_the_last_batch_of_a_producer_outlives_its_records(open_log: MakeLog, di
     append(log, ("a", "4"))
     seal(log)
     clean(log)
-    assert [(header.base_offset, header.record_count) for header, _ in batches(log)] == [(1, 0), (3, 1)]
+    assert [(header.base_offset, header.record_count) for header, _ in batches(log)] == [(0, 0), (1, 0), (3, 1)]
     for name in disk.list_dir(DIR):
         if name.endswith(".snapshot"):
             disk.remove(f"{DIR}/{name}")
@@ -165,7 +183,7 @@ def test_small_neighbours_become_one_segment(open_log: MakeLog, disk: MemoryDisk
     append(log, ("new", "1"))
     seal(log)
     clean(log)
-    assert len(log.segments) <= 3
+    assert len(log.segments) <= 4 < before
     log.close(NOW)
     again = open_log(**COMPACT, clean_shutdown=True, recovery_point=41)
     assert not again.recovery_notes
@@ -248,7 +266,8 @@ def test_it_stops_before_a_segment_with_transactions(open_log: MakeLog) -> None:
     assert clean(log, cleaner=cleaner) == 2
     # a=1 is replaced by a=2 of the segment that stays; b=1 is not, nobody looked behind that segment.
     assert [(header.base_offset, header.record_count) for header, _ in batches(log)] == [
-        (number, 1) for number in range(1, 6)
+        (0, 0),
+        *((number, 1) for number in range(1, 6)),
     ]
     assert not cleaner.inspect(log, NOW).is_due
     assert log.aborted_transactions(0, 6)
