@@ -58,7 +58,7 @@ async def read_batches(broker: "Broker", topic_partition: TopicPartition) -> Asy
     size = max(MIN_READ, broker.config.offsets_load_buffer_size)
     while offset < end:
         # Retention and compaction go on meanwhile.
-        found = log.read(max(offset, log.log_start_offset), size, upper_bound=end, min_one=True)
+        found = partition.find_cold(max(offset, log.log_start_offset), size, end)
         if not found.size:
             break
         batches = await partition.read_cold_slice(found, broker.offload)

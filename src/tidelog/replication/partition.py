@@ -389,6 +389,13 @@ class Partition:
         except DiskError as error:
             raise self._storage_error(error) from error
 
+    def find_cold(self, offset: int, max_bytes: int, upper_bound: int) -> LogSlice:
+        """Where the next batches stand, for a reader of our own."""
+        try:
+            return self.log.read(offset, max_bytes, upper_bound=upper_bound, min_one=True)
+        except DiskError as error:
+            raise self._storage_error(error) from error
+
     async def read_cold_slice(self, found: LogSlice, offload: Offload) -> bytes:
         """As `read_slice`, away from the event loop: nobody else waits for this reader's old records."""
         try:

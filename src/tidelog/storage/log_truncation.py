@@ -1,12 +1,16 @@
 """Cutting a log at either end. Everything derived from the log (epochs, indexes, producers) is cut with it (E1)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.storage import log_producers
 from tidelog.storage.segment import Segment
 
 if TYPE_CHECKING:
     from tidelog.storage.log import Log
+
+
+# Of no file: where a reader looks for what was cut.
+CUT_SUFFIX: Final = ".cut"
 
 
 def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
@@ -69,6 +73,9 @@ def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     _lower_high_watermark(log, log.log_start_offset)
     _lower_first_dirty_offset(log, offset)
     log.truncations += 1
+    # Before the segments: a snapshot that a crash left beside the new log would speak for it, and a retried batch that
+    # is nowhere any more would be acknowledged as a duplicate (P4).
+    log.producers.truncate_fully_and_start_at(offset)
     for segment in reversed(list(log.segments)):
         remove_segment(log, segment)
         log.disk.fsync_dir(log.dir)
@@ -79,7 +86,6 @@ def truncate_fully_and_start_at(log: "Log", offset: int, now_ms: int) -> None:
     log.recovery_point = offset
     log.epochs.clear()
     log.write_epochs()
-    log.producers.truncate_fully_and_start_at(offset)
 
 
 def _lower_recovery_point(log: "Log", offset: int) -> None:
@@ -122,3 +128,5 @@ def remove_segment(log: "Log", segment: Segment) -> None:
     segment.close_files()
     for path in segment.paths():
         log.disk.remove(path)
+    # A slice handed out before finds nothing there, and not what is written under the old name from now on.
+    segment.moved_to(segment.path + CUT_SUFFIX)

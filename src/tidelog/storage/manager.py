@@ -332,7 +332,11 @@ class LogManager:
         directory = self._homes.pop(partition)
         log = directory.logs.pop(partition)
         log.abandon()
-        return self._rename(directory, partition, suffix)
+        target = self._rename(directory, partition, suffix)
+        for segment in log.segments:
+            # A slice handed out before is read under the new name: a log made anew may have the old one by then.
+            segment.moved_to(target + segment.path.removeprefix(log.dir))
+        return target
 
     def _rename(self, directory: ManagedDirectory, partition: TopicPartition, suffix: str) -> str:
         target = f"{directory.path}/{set_aside_name(partition, random_uuid(self._rng).hex, suffix)}"

@@ -272,6 +272,7 @@ def test_a_group_coordinator_loads_from_a_compacted_log(disk: MemoryDisk) -> Non
                 leader_epoch=0,
                 require_leader=lambda: None,
                 acknowledged=lambda epoch, offset: ErrorCode.NONE,
+                find_cold=lambda offset, size, end: log.read(offset, size, upper_bound=end, min_one=True),
                 read_cold_slice=lambda found, offload: offload(found.read),
             )
         },

@@ -251,3 +251,32 @@ def test_a_new_log_does_not_inherit_a_high_watermark(node: Node, batch: MakeBatc
 def _kill(node: Node) -> None:
     """What was written stays, synced or not."""
     node.disk._locks.clear()
+
+
+@pytest.mark.rule("P4")
+@pytest.mark.parametrize("power_fails", [False, True])
+def test_a_log_that_starts_anew_knows_no_producer_of_the_old_one(
+    node: Node, batch: MakeBatch, power_fails: bool
+) -> None:
+    """A snapshot of theirs that outlives the crash would have a retried batch acknowledged that is nowhere any more."""
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    # By a leader that was deposed before anybody else had it.
+    log.append_as_leader(batch(1, producer_id=PRODUCER, producer_epoch=0, base_sequence=0), 3, NOW)
+    log.roll(NOW)
+    log.append_as_leader(batch(1), 3, NOW)
+    log.flush(NOW)
+    node.disk.fault = lambda operation, path: (
+        errno.EIO if operation == "write_atomic" and path.endswith("leader-epoch-checkpoint") else None
+    )
+    with pytest.raises(DiskError):
+        log.truncate_fully_and_start_at(500, NOW)
+    node.disk.fault = None
+    if power_fails:
+        node.disk.crash(random.Random(1), lose_entries=True)
+    manager.release()
+    again = the_log(node.start())
+    assert (again.log_start_offset, again.log_end_offset) == (500, 500)
+    again.append_as_follower(batch(1, base_offset=500, leader_epoch=4), NOW)
+    retried = again.append_as_leader(batch(1, producer_id=PRODUCER, producer_epoch=0, base_sequence=0), 5, NOW)
+    assert (retried.duplicate, retried.first_offset) == (False, 501)
