@@ -63,15 +63,58 @@ def image(
     )
 
 
-def judge(before: ClusterImage, after: ClusterImage, *, unclean: Sequence[int] = (), asked: bool = False) -> None:
-    ElectionAllowed(Rules(NODE), lambda node_id: node_id in unclean, lambda: asked).on_metadata(before, after)
+def judge(
+    before: ClusterImage,
+    after: ClusterImage,
+    *,
+    unclean: Sequence[int] = (),
+    asked: bool = False,
+    led: int | None = None,
+) -> None:
+    """`led` had led until `before`, and lost what it had with everybody else."""
+    lost = [*unclean]
+    check = ElectionAllowed(Rules(NODE), lambda node_id: node_id in lost, lambda: asked)
+    if led is not None:
+        registered = before.topics_by_id[UUID(int=1)].partitions[0]
+        lost = [1, 2, 3]
+        earlier = partition(led, [led], registered.leader_epoch - 1)
+        check.on_metadata(image(earlier, up=[led], epochs=dict.fromkeys(lost, 1)), before)
+        lost = [*unclean]
+    check.on_metadata(before, after)
 
 
 def test_whoever_led_last_may_lead_when_nobody_is_known_to_have_everything() -> None:
     before = partition(-1, [], 4, last_known_elr=(2,))
-    judge(image(before, up=[1]), image(elected(2), up=[1, 2]))
+    judge(image(before, up=[1]), image(elected(2), up=[1, 2]), led=2)
     with pytest.raises(InvariantBroken, match="nobody asked for broker 1 to lead"):
-        judge(image(before, up=[2]), image(elected(1), up=[1, 2]))
+        judge(image(before, up=[2]), image(elected(1), up=[1, 2]), led=2)
+
+
+def test_who_led_last_is_not_what_the_metadata_says() -> None:
+    before = partition(-1, [], 4, last_known_elr=(3,))
+    with pytest.raises(InvariantBroken, match="nobody asked for broker 3 to lead"):
+        judge(image(before, up=[1]), image(elected(3), up=[1, 3]), led=2)
+
+
+def test_nobody_leaves_both_sets_under_the_minimum_who_lost_nothing() -> None:
+    config = {"min.insync.replicas": "2"}
+    both = image(partition(1, [1, 2], 4), up=[1, 2], config=config)
+    kept = image(partition(1, [1], 5, elr=(2,)), up=[1], config=config)
+    judge(both, kept)
+    gone = partition(1, [1], 5)
+    with pytest.raises(InvariantBroken, match="broker 2 is in neither ISR nor ELR any more"):
+        judge(both, image(gone, up=[1], config=config))
+    # It restarted, and lost nothing by that, or may have.
+    restarted = image(gone, up=[1, 2], config=config, epochs={2: 11})
+    with pytest.raises(InvariantBroken, match="broker 2 is in neither ISR nor ELR any more"):
+        judge(both, restarted)
+    judge(both, restarted, unclean=[2])
+    # With as many as are needed nobody is remembered; with another minimum the sets are another's.
+    judge(both, image(gone, up=[1]))
+    judge(
+        image(partition(1, [1, 2], 4), up=[1, 2], config={"min.insync.replicas": "1"}),
+        image(gone, up=[1], config=config),
+    )
 
 
 def test_not_before_a_live_member_of_the_elr() -> None:
@@ -104,7 +147,7 @@ def test_the_config_or_a_request_allow_it_when_nobody_else_can() -> None:
 def test_who_registers_after_an_unclean_end_has_left_the_elr_by_that() -> None:
     before = partition(-1, [], 4, elr=(2,), last_known_elr=(1,))
     after = image(elected(1), up=[1, 2], epochs={2: 11})
-    judge(image(before, up=[]), after, unclean=[2])
+    judge(image(before, up=[]), after, unclean=[2], led=1)
     with pytest.raises(InvariantBroken, match=r"though \[2\] have everything"):
         judge(image(before, up=[]), after)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from tidelog.controller import invariants
 from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
 from tidelog.controller.partitions import is_online
 from tidelog.core.config.node import NodeConfig
-from tidelog.core.ids import TopicPartition
+from tidelog.core.ids import RESERVED_UUIDS, TopicPartition
 from tidelog.metadata.image import ClusterImage, LeaderRecoveryState, PartitionRegistration, TopicImage
 from tidelog.sim.checks.invariant import Invariant
 
@@ -171,19 +172,42 @@ class UncleanExclusion(Invariant):
 
 class ElectionAllowed(Invariant):
     """A leader that may lack acknowledged records is elected only while nobody in ISR or ELR can lead, and then only if
-    the config allows it, somebody asked for it, or both are empty and it led last.
+    the config allows it, somebody asked for it, or both are empty and it led last. Under the minimum nobody leaves both
+    but who may have lost something.
     """
 
     def __init__(self, rules: Rules, ended_unclean: Callable[[int], bool], is_asked_for: Callable[[], bool]) -> None:
         self._rules = rules
         self._ended_unclean = ended_unclean
         self._is_asked_for = is_asked_for
+        # Who led last, as seen here and not as the metadata remembers it.
+        self._led: dict[tuple[UUID, int], int] = {}
 
     def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
         for change in changed(before, after):
             was, now = change.before, change.after
-            if is_unclean(was, now) and now.partition_epoch == was.partition_epoch + 1:
+            if was.leader >= 0:
+                self._led[change.topic.topic_id, change.index] = was.leader
+            if now.partition_epoch != was.partition_epoch + 1:
+                continue
+            if is_unclean(was, now):
                 self._check(before, after, change)
+            else:
+                self._check_kept(before, after, change)
+
+    def _check_kept(self, before: ClusterImage, after: ClusterImage, change: _Changed) -> None:
+        """Who is in neither set is not waited for: what it alone still has would be given up with the next leader."""
+        was, now = change.before, change.after
+        rules, earlier = self._rules(after, change.topic), self._rules(before, change.topic)
+        enough = len(now.isr) >= rules.effective_min_isr(now.replicas)
+        # With another minimum the sets are another's.
+        if enough or not rules.elr_enabled or earlier.min_insync_replicas != rules.min_insync_replicas:
+            return
+        for member in sorted({*was.isr, *was.elr} - {*now.isr, *now.elr}):
+            has_it = _brought_its_replica(before, after, now, member) and not self._lost(before, after, member)
+            if member in now.replicas and has_it:
+                what = f"broker {member} is in neither ISR nor ELR any more, and lost nothing: {change}"
+                raise self.broken(what, change.partition)
 
     def _check(self, before: ClusterImage, after: ClusterImage, change: _Changed) -> None:
         was, now = change.before, change.after
@@ -197,7 +221,7 @@ class ElectionAllowed(Invariant):
         if able:
             raise self.broken(f"broker {now.leader} leads, though {able} have everything: {change}", change.partition)
         allowed = any(self._rules(image, change.topic).unclean_leader_election_enable for image in (before, after))
-        led_last = not complete and was.last_known_elr == (now.leader,)
+        led_last = not complete and self._led.get((change.topic.topic_id, change.index)) == now.leader
         if not allowed and not led_last and not self._is_asked_for():
             what = f"nobody asked for broker {now.leader} to lead, nor was it the last to: {change}"
             raise self.broken(what, change.partition)
@@ -205,6 +229,16 @@ class ElectionAllowed(Invariant):
     def _lost(self, before: ClusterImage, after: ClusterImage, broker_id: int) -> bool:
         old, new = before.brokers.get(broker_id), after.brokers.get(broker_id)
         return old is not None and new is not None and old.epoch != new.epoch and self._ended_unclean(broker_id)
+
+
+def _brought_its_replica(
+    before: ClusterImage, after: ClusterImage, partition: PartitionRegistration, broker_id: int
+) -> bool:
+    """Whether its replica is where it was. Of a directory that was not told it is one of those it has."""
+    old, new, directory = before.brokers.get(broker_id), after.brokers.get(broker_id), partition.directory_of(broker_id)
+    if old is None or new is None or not is_online(new, directory):
+        return False
+    return directory not in RESERVED_UUIDS or set(old.log_dirs) <= set(new.log_dirs)
 
 
 def _can_lead(image: ClusterImage, partition: PartitionRegistration, broker_id: int) -> bool:
