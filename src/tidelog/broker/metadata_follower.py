@@ -157,14 +157,16 @@ class MetadataFollower:
                 return
             delta = compare(EMPTY_IMAGE, image)
         self._note_fenced(delta)
+        offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
+        if offsets_topic is not None:
+            # Before the first coordinator begins: by a config that was changed since the topic was made, groups would
+            # be looked for in other partitions than theirs, and be told that they have committed nothing.
+            broker.groups.partition_count = len(offsets_topic.partitions)
         yield from broker.replicas.apply_stepwise(delta, broker.wall_clock.now_ms(), broker.loop.time())
         # Only now: it is by the image's offset that the controller is told how far this broker has applied, and of a
         # partition that has no log then, that its directory is lost.
         broker.image = image
         self.has_roles = True
-        offsets_topic = image.topic(GROUP_OFFSETS_TOPIC)
-        if offsets_topic is not None:
-            broker.groups.partition_count = len(offsets_topic.partitions)
         if any(each.after is not None and each.after.in_controlled_shutdown for each in delta.brokers.values()):
             self.on_shutdown_elsewhere()
         if delta.deleted_topics:

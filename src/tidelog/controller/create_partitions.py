@@ -5,6 +5,7 @@ from collections import Counter
 from tidelog.controller.decision import Decision, Situation
 from tidelog.controller.partitions import MAX_PARTITIONS_PER_REQUEST, check_assignment, new_partition, placer_for
 from tidelog.metadata.image import TopicImage
+from tidelog.metadata.names import GROUP_OFFSETS_TOPIC
 from tidelog.metadata.records import MetadataRecord, PartitionRecord
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.create_partitions import (
@@ -43,6 +44,13 @@ def _added(situation: Situation, wanted: CreatePartitionsTopic, room: int) -> li
     topic = situation.image.topic(wanted.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if wanted.name == GROUP_OFFSETS_TOPIC:
+        # A group's partition is its name's hash modulo their number: with another one its offsets would be looked for
+        # where they are not, and be taken for never committed.
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions of {wanted.name} cannot be changed: it decides where each group's offsets are.",
+        )
     present = len(topic.partitions)
     if wanted.count == present:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")

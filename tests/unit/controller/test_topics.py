@@ -313,3 +313,12 @@ class TestCreatePartitions:
         create(harness, topic("t"))
         results = self.added(harness, self.wanted("t", 2), self.wanted("t", 3), self.wanted("nothing", 2))
         assert codes(results) == [E.INVALID_REQUEST, E.UNKNOWN_TOPIC_OR_PARTITION]
+
+    def test_groups_stay_where_their_offsets_are(self) -> None:
+        harness = cluster(1)
+        create(harness, topic("__consumer_offsets", 2), topic("t"))
+        results = self.added(harness, self.wanted("__consumer_offsets", 4), self.wanted("t", 2))
+        assert codes(results) == [E.INVALID_PARTITIONS, E.NONE]
+        assert "cannot be changed" in results[0].error_message
+        made = harness.image.topic("__consumer_offsets")
+        assert made is not None and len(made.partitions) == 2
