@@ -238,6 +238,9 @@ class _Loader:
             problem = "it has no time index"
         if problem is None and segment.size and stem + INDEX_SUFFIX not in names:
             problem = "it has no offset index"
+        if problem is None and segment.time_index.last is None and segment.first_timestamp() >= 0:
+            # Closing a segment writes the largest timestamp there: only records without one leave it empty.
+            problem = "its time index is empty"
         if problem is not None:
             self.notes.append(f"rebuilt the indexes of {segment.path}: {problem}")
             segment.rebuild_indexes(self.index_interval)

@@ -353,6 +353,9 @@ class Segment:
         """Empty in memory and without indexes, the file untouched: `note_batch` then counts its batches again."""
         self.offset_index.reset()
         self.time_index.reset()
+        self._forget_batches()
+
+    def _forget_batches(self) -> None:
         self.size = 0
         self.bytes_since_index_entry = 0
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
@@ -360,13 +363,22 @@ class Segment:
         self._recent_offsets = self._recent_positions = None
 
     def rebuild_indexes(self, index_interval: int) -> None:
-        """Both indexes again, from the headers of a file that is otherwise trusted."""
+        """Both indexes of a closed segment again, from the headers of a file that is otherwise trusted.
+
+        They are trusted, too, as soon as they are there: so each appears whole, closing entry and all, however this
+        process or its machine ends.
+        """
         end = self.size
-        self.start_rebuild()
+        self.offset_index.start_anew()
+        self.time_index.start_anew()
+        self._forget_batches()
         for _, header in self.headers(0, end):
             self.note_batch(
                 header.base_offset, header.last_offset, header.size_in_bytes, header.max_timestamp, index_interval
             )
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.offset_index.replace_file()
+        self.time_index.replace_file()
 
     def last_header(self) -> BatchHeader | None:
         """The header of the last batch, None if empty."""

@@ -33,6 +33,7 @@ class SparseIndex(ABC):
         "_columns",
         "_disk",
         "_file",
+        "_is_held_back",
         "_pending",
         "_synced",
         "base_offset",
@@ -51,6 +52,8 @@ class SparseIndex(ABC):
         self._file: DiskFile | None = None
         self._columns: Columns | None = None
         self._pending = bytearray()
+        # While it is made again nothing of it goes to the file: see `start_anew`.
+        self._is_held_back = False
         # How often the file changed, and how many of these changes are durable.
         self._changes = self._synced = 0
         self.entries = file_bytes // self.ENTRY.size
@@ -118,7 +121,7 @@ class SparseIndex(ABC):
         self._pending += self.ENTRY.pack(first, second)
         self.entries += 1
         self.last = (first, second)
-        if len(self._pending) >= _PENDING_BYTES:
+        if len(self._pending) >= _PENDING_BYTES and not self._is_held_back:
             self.flush()
 
     def _extend(self, pairs: Sequence[Pair]) -> None:
@@ -131,7 +134,7 @@ class SparseIndex(ABC):
         self._pending += b"".join([pack(*pair) for pair in pairs])
         self.entries += len(pairs)
         self.last = pairs[-1]
-        if len(self._pending) >= _PENDING_BYTES:
+        if len(self._pending) >= _PENDING_BYTES and not self._is_held_back:
             self.flush()
 
     def keep(self, entries: int) -> None:
@@ -178,12 +181,28 @@ class SparseIndex(ABC):
 
     def reset(self) -> None:
         """Empty again, on disk too."""
-        self.forget_file()
+        self._forget_entries()
         self._disk.remove(self.path)
+        self._is_held_back = False
+
+    def start_anew(self) -> None:
+        """Empty again in memory, while the file stays as it is until `replace_file`: half an index may look sane."""
+        self._forget_entries()
+        self._is_held_back = True
+
+    def _forget_entries(self) -> None:
+        self.forget_file()
         self._columns = None
         self._pending = bytearray()
         self.entries = 0
         self.last = None
+
+    def replace_file(self) -> None:
+        """All that was appended since `start_anew`, whole and durable when this returns, or not there at all."""
+        self._disk.write_atomic(self.path, bytes(self._pending))
+        self._pending = bytearray()
+        self._is_held_back = False
+        self._synced = self._changes
 
     def forget_file(self) -> None:
         if self._file is not None:
