@@ -13,6 +13,7 @@ answered, waiting or not caught up. All are walked from time to time, for what c
 config.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -143,6 +144,7 @@ class Fetcher:
         if not self._session.is_incremental or now_s - self._walked_at_s >= walk_interval_s(len(self)):
             self._walked_at_s = now_s
             self._stirred = dict(self._followed)
+        self._write_log_starts()
         for topic_partition in [tp for tp, followed in self._stirred.items() if not followed.is_current()]:
             # Its role has changed or its log is gone, and the assignment will say so.
             self.remove(topic_partition)
@@ -150,6 +152,20 @@ class Fetcher:
         request = fetcher_offsets.build_request(asking, self.local_id) if asking else self._build_fetch(now_s)
         self.in_flight = request
         return request
+
+    def _write_log_starts(self) -> None:
+        """Before a fetch tells them: with that the leader takes records for deleted here, and says so to its clients.
+
+        Retention moves many at once, so one file is written for all of a directory.
+        """
+        unwritten = {
+            each.partition.log.directory.path: each.partition.log.directory
+            for each in self._stirred.values()
+            if each.partition.log.directory.log_starts_unwritten
+        }
+        for _, directory in sorted(unwritten.items()):
+            with suppress(DiskError):  # offline now, and its partitions are not fetched any more
+                directory.write_log_starts()
 
     def next_due_s(self, now_s: float) -> float | None:
         """When to call `build_request` again, if it gave nothing; None: when the assignment changes."""

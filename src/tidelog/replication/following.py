@@ -66,7 +66,7 @@ def follow_offsets(partition: Partition, leader: LeaderOffsets) -> bool:
     if leader.high_watermark != before:
         log.update_high_watermark(leader.high_watermark)
     if leader.log_start_offset > log.log_start_offset:
-        # Not written down at once as a DeleteRecords of our own would be: after a crash the leader tells it again.
+        # Written down before the next fetch tells the leader of it, with those of other partitions (`Fetcher`).
         log.raise_log_start_offset(min(leader.log_start_offset, log.high_watermark))
     return log.high_watermark != before
 

@@ -25,6 +25,7 @@ class LogDirectory:
         "checkpoint_log_start_offsets",
         "checkpoint_recovery_points",
         "failure",
+        "log_starts_unwritten",
         "lower_high_watermark",
         "on_failure",
         "path",
@@ -36,8 +37,21 @@ class LogDirectory:
         self.on_failure: Callable[[LogDirectory, DiskError], None] | None = None
         self.checkpoint_recovery_points: Callable[[], None] | None = None
         self.checkpoint_log_start_offsets: Callable[[], None] | None = None
+        # Whether a log here begins behind its first segment's first offset, and the checkpoint may not say so yet.
+        self.log_starts_unwritten = False
         self.checkpoint_cleaner_offsets: Callable[[], None] | None = None
         self.lower_high_watermark: Callable[[TopicPartition, int], None] | None = None
+
+    def write_log_starts(self) -> None:
+        """Before anybody is told that records are deleted: a crash must not bring them back."""
+        if self.log_starts_unwritten and self.checkpoint_log_start_offsets is not None:
+            self.check()
+            try:
+                self.checkpoint_log_start_offsets()
+            except DiskError as error:
+                self.fail(error)
+                raise
+            self.log_starts_unwritten = False
 
     @property
     def online(self) -> bool:

@@ -210,6 +210,8 @@ class Log:
     def raise_log_start_offset(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
+            if offset > self.segments[0].base_offset:
+                self.directory.log_starts_unwritten = True
             self.epochs.truncate_from_start(offset)
             self.producers.on_log_start_increment(offset)
         if self.high_watermark < self.log_start_offset:
@@ -222,18 +224,13 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"cannot delete below {offset}: the high watermark of {self.topic_partition} is {self.high_watermark}",
             )
-        if offset <= self.log_start_offset:
-            return False
-        self.check()
-        self.raise_log_start_offset(offset)
-        if self.directory.checkpoint_log_start_offsets is not None:
-            # Before the client hears of it: a crash must not bring the records back.
-            try:
-                self.directory.checkpoint_log_start_offsets()
-            except DiskError as error:
-                self.directory.fail(error)
-                raise
-        return True
+        moves = offset > self.log_start_offset
+        if moves:
+            self.check()
+            self.raise_log_start_offset(offset)
+        # Also if it does not: as a follower this log may have heard of it a moment ago.
+        self.directory.write_log_starts()
+        return moves
 
     # -- appending
 
