@@ -18,10 +18,9 @@ from tidelog.broker.links import Links
 from tidelog.broker.maintenance import Maintenance
 from tidelog.broker.measures import BrokerMeasures
 from tidelog.broker.metadata_follower import PACE, MetadataFollower, Pace
-from tidelog.broker.peers import Peers
+from tidelog.broker.peers import Peers, replication_settings
 from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
 from tidelog.broker.replication_events import ReplicationEvents
-from tidelog.client.connection import ConnectionSettings
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ids import random_uuid
@@ -97,7 +96,7 @@ class BrokerRole:
             loop,
             config.node_id,
             address_of=lambda node: replication_address(self.broker.image, node, config.inter_broker_listener_name),
-            settings=ConnectionSettings(connect_timeout_s=config.replica_socket_timeout_ms / 1000),
+            settings=replication_settings(config),
             links=links,
         )
         self._fetchers = ReplicaFetchers(

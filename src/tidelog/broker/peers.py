@@ -13,11 +13,33 @@ from tidelog.broker.links import Links, node_client_id
 from tidelog.client.addresses import Address
 from tidelog.client.connection import Connection, ConnectionSettings
 from tidelog.client.errors import ClientError, ConnectionFailed, RequestTimedOut
+from tidelog.core.config.node import NodeConfig
 from tidelog.wire.errors import ApiError
 from tidelog.wire.registry import APIS
 from tidelog.wire.schema import spec_of
 
 _CLOSING: Final = "this node is closing"
+# Of an answer to a follower: all that is not records, some hundred bytes a partition.
+_BESIDE_RECORDS_BYTES: Final = 16 * 1024 * 1024
+# What the length of a frame can say.
+_LONGEST_FRAME: Final = 2**31 - 1
+
+
+def replication_settings(config: NodeConfig) -> ConnectionSettings:
+    """For connections to the leaders that this broker follows."""
+    return ConnectionSettings(
+        connect_timeout_s=config.replica_socket_timeout_ms / 1000, max_response_bytes=longest_fetch_answer(config)
+    )
+
+
+def longest_fetch_answer(config: NodeConfig) -> int:
+    """What a leader may have to send: what was asked for, and one batch however large it is.
+
+    That came in a request, or has been compressed anew after it was read. A leader is taken to have the same bounds:
+    if an answer were refused, so would be every other from then on, and nothing more be replicated from that leader.
+    """
+    batch = max(config.socket_request_max_bytes, config.tidelog_decompression_max_bytes)
+    return min(batch + config.replica_fetch_response_max_bytes + _BESIDE_RECORDS_BYTES, _LONGEST_FRAME)
 
 
 @dataclass(slots=True)
