@@ -29,15 +29,19 @@ def refuse_damage(disk: Disk, directory: str, newest_epoch: int) -> None:
     names = [name for name in disk.list_dir(directory) if name.endswith(LOG_SUFFIX)]
     for name in names:
         path = f"{directory}/{name}"
-        walk = _Walk(disk.open(path), int(name.removesuffix(LOG_SUFFIX)), newest_epoch)
-        if walk.sound_prefix():
-            continue
-        where = f"the metadata log is damaged: {path} at byte {walk.position} (offset {walk.next_offset})"
-        if name != names[-1]:
-            raise QuorumError(f"{where}, with later segments behind it")
-        behind = walk.sound_batch_behind()
-        if behind is not None:
-            raise QuorumError(f"{where}, while the batch of offset {behind.base_offset} behind it is sound")
+        file = disk.open(path)
+        try:
+            walk = _Walk(file, int(name.removesuffix(LOG_SUFFIX)), newest_epoch)
+            if walk.sound_prefix():
+                continue
+            where = f"the metadata log is damaged: {path} at byte {walk.position} (offset {walk.next_offset})"
+            if name != names[-1]:
+                raise QuorumError(f"{where}, with later segments behind it")
+            behind = walk.sound_batch_behind()
+            if behind is not None:
+                raise QuorumError(f"{where}, while the batch of offset {behind.base_offset} behind it is sound")
+        finally:
+            file.close()
 
 
 class _Walk:

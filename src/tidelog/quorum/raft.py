@@ -355,6 +355,8 @@ class Raft:
         if newest is None or newest.end_offset == 0:
             return None
         reader = self.log.open_snapshot(newest)
+        # It opens again for whoever reads the values, which may be nobody.
+        reader.close()
         return LoadedSnapshot(newest, reader.head.last_contained_timestamp, reader.values())
 
     def committed(self, start_offset: int) -> Iterator[LogBatch]:

@@ -138,16 +138,30 @@ class SnapshotReader:
     def __init__(self, disk: Disk, path: str) -> None:
         self._path = path
         self._file = disk.open(path)
-        self._size = self._file.size()
-        first, self._position = self._control_batch(0)
+        try:
+            self._size = self._file.size()
+            self.head, self._position = self._read_head()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_head(self) -> tuple[SnapshotHead, int]:
+        """And where the rest begins."""
+        first, position = self._control_batch(0)
         header = first[0] if first else None
         if not isinstance(header, SnapshotHeaderRecord):
-            raise QuorumError(f"{path} does not start with a snapshot header")
+            raise QuorumError(f"{self._path} does not start with a snapshot header")
         voters = next((VoterSet.from_record(each) for each in first if isinstance(each, VotersRecord)), None)
-        self.head = SnapshotHead(header.last_contained_log_timestamp, voters)
+        return SnapshotHead(header.last_contained_log_timestamp, voters), position
 
     def values(self) -> Iterator[bytes]:
-        """The records of the quorum's user; read to its end it has also checked the footer."""
+        """The records of the quorum's user; read to its end it has also checked the footer. Gives the file back."""
+        try:
+            yield from self._values()
+        finally:
+            self.close()
+
+    def _values(self) -> Iterator[bytes]:
         position = self._position
         while position < self._size:
             batch = self._batch(position)

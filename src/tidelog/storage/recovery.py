@@ -122,8 +122,11 @@ def _complete_swap(disk: Disk, directory: str, name: str, notes: list[str]) -> N
     end = base
     swapped = Segment(disk, directory, base, 0, size=disk.file_size(path))
     swapped.path = path
-    for _, header in swapped.headers():
-        end = header.next_offset
+    try:
+        for _, header in swapped.headers():
+            end = header.next_offset
+    finally:
+        swapped.close_files()
     for other in disk.list_dir(directory):
         stem, _, suffix = other.partition(".")
         if stem.isdecimal() and base <= int(stem) < max(end, base + 1) and suffix in _SEGMENT_SUFFIXES:

@@ -84,3 +84,16 @@ def test_an_idle_log_holds_no_descriptor(tmp_path: Path, batch: MakeBatch) -> No
     assert disk.open_files == 0
     _open(disk, tmp_path, 3, clean=True)
     assert disk.open_files == 0
+
+
+def test_a_compaction_that_is_completed_at_the_start_leaves_no_descriptor(tmp_path: Path, batch: MakeBatch) -> None:
+    disk = PosixDisk(max_open_files=100)
+    log = _open(disk, tmp_path)
+    for _ in range(40):
+        log.append_as_leader(batch(3), 0, NOW)
+    log.close(NOW)
+    path = log.segments[0].path
+    disk.rename(path, f"{path}.swap")
+    again = _open(disk, tmp_path, 120, clean=True)
+    assert "completed the compaction" in again.recovery_notes[0]
+    assert disk.open_files == 0
