@@ -187,7 +187,10 @@ class LogManager:
         twin = self.get(partition)
         if twin is not None and twin.topic_id is None:
             # The id is on disk before the first record is.
-            self.delete(partition)
+            with suppress(
+                DiskError
+            ):  # of the twin's directory, which is offline now: this one has nothing to do with it
+                self.delete(partition)
             return False
         return twin is not None and topic_id is None
 
@@ -198,7 +201,8 @@ class LogManager:
             return True
         home = home_of(partition)
         if home == directory.path:
-            self._set_aside(partition, STRAY_SUFFIX)
+            with suppress(DiskError):  # as above
+                self._set_aside(partition, STRAY_SUFFIX)
         elif home != twin.path:
             raise CorruptCheckpoint(directory.path, f"{partition} is in {twin.path} as well")
         return home == directory.path

@@ -418,3 +418,27 @@ def test_of_two_logs_of_a_partition_the_one_at_home_counts(node: Node, batch: Ma
     assert again.is_online("/b") is (home is not None)
     kept = [name for path in ("/a", "/b") for name in node.disk.list_dir(path) if name.endswith("-stray")]
     assert len(kept) == (home is not None)
+
+
+@pytest.mark.rule("C10")
+@pytest.mark.parametrize("first_holds", ["nothing", "records"])
+def test_a_twin_that_cannot_be_put_away_takes_its_own_directory_offline_alone(
+    node: Node, batch: MakeBatch, first_holds: str
+) -> None:
+    manager = node.start()
+    first = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    if first_holds == "records":
+        first.append_as_leader(batch(5), 0, NOW)
+    manager.fail_directory("/a", DiskError(errno.EIO, "the story says so", "/a"))
+    with pytest.raises(DiskError):
+        manager.delete(_tp(0))
+    manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW, is_new=True).append_as_leader(batch(2), 0, NOW)
+    manager.release()
+    again = LogManager(node.disk, node.config, random.Random(3), on_event=node.events.append)
+    again.open()
+    node.disk.fault = lambda operation, path: errno.EIO if operation == "rename" and path.startswith("/a/") else None
+    again.load(lambda topic: CONFIG, NOW, home_of=lambda partition: "/b")
+    assert [again.is_online(path) for path in ("/a", "/b")] == [False, True]
+    log = again.get(_tp(0))
+    assert log is not None
+    assert (log.dir.rpartition("/")[0], log.log_end_offset) == ("/b", 2)
