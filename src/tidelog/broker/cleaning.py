@@ -23,6 +23,10 @@ log = logging.getLogger("tidelog.cleaner")
 
 # A full disk fails the copy, and harms nothing that is there.
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+# It must not take the last bytes from producers either, whose directory goes offline when there are none: so much is
+# left to them, or this part of a small disk.
+RESERVED_BYTES: Final = 64 * 1024 * 1024
+RESERVED_PART: Final = 20
 
 
 class CleaningPass:
@@ -83,10 +87,13 @@ class CleaningPass:
 
     async def _clean_through(self, chosen: LogToClean) -> int:
         """The first offset that is dirty now."""
+        # The first copy is of this one at least: where there is no room for it, nothing need be read.
+        self._check_room(chosen.log, chosen.log.segments[0].size)
         cleaning = self._cleaner.begin(chosen, self._wall_clock.now_ms())
         try:
             await self._elsewhere(cleaning, cleaning.build_map)
             for group in cleaning.groups():
+                self._check_room(chosen.log, sum(segment.size for segment in group))
                 cleaned = await self._elsewhere(cleaning, cleaning.copy, group)
                 cleaning.swap_in(group, cleaned, self._wall_clock.now_ms())
             end = self._cleaner.complete(cleaning)
@@ -97,6 +104,13 @@ class CleaningPass:
             log.info("%s is not cleaned from offset %d on: it has transactions", partition, cleaning.blocked_at)
         log.info("cleaned %s up to offset %d, %d bytes are left", partition, end, cleaning.bytes_written)
         return end
+
+    def _check_room(self, target: Log, needed: int) -> None:
+        """DiskError unless a copy as large as what it is made from would leave room."""
+        disk, path = target.disk, target.directory.path
+        free = disk.free_bytes(path)
+        if free < needed + min(RESERVED_BYTES, disk.total_bytes(path) // RESERVED_PART):
+            raise DiskError(errno.ENOSPC, f"a copy may take {needed} bytes, and only {free} are free", target.dir)
 
     async def _elsewhere(self, cleaning: Cleaning, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Off the loop. When the node stops, the work is told to end and waited for: files are ours until then."""

@@ -168,6 +168,24 @@ def test_a_full_disk_takes_nothing_offline(disk: MemoryDisk) -> None:
     assert pairs(log) == NEWEST
 
 
+def test_a_disk_that_is_nearly_full_is_left_to_producers(disk: MemoryDisk, caplog: pytest.LogCaptureFixture) -> None:
+    manager = start(disk, "/data")
+    log = dirty_log(manager)
+    plenty, disk.capacity = disk.capacity, 1 << 20
+    disk.capacity = disk.used_bytes() + log.segments[0].size + 100
+    touched: list[str] = []
+    disk.fault = lambda operation, path: touched.append(path) if "append" in operation else None
+    cleaner = CleaningPass(node_config("/data"), manager, Clock(), InlineOffload())
+    asyncio.run(cleaner.run())
+    assert touched == []
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "no room to clean orders-0" in caplog.text
+    append(log, ("k0", "60"))
+    disk.capacity = plenty
+    asyncio.run(cleaner.run())
+    assert pairs(log) == [*NEWEST, (60, "k0", "60")]
+
+
 def test_a_failing_disk_does(disk: MemoryDisk) -> None:
     manager = start(disk, "/data")
     dirty_log(manager)
