@@ -187,9 +187,8 @@ class LogManager:
         twin = self.get(partition)
         if twin is not None and twin.topic_id is None:
             # The id is on disk before the first record is.
-            with suppress(
-                DiskError
-            ):  # of the twin's directory, which is offline now: this one has nothing to do with it
+            # A failure is of the twin's directory, which is offline then: this one has nothing to do with it.
+            with suppress(DiskError):
                 self.delete(partition)
             return False
         return twin is not None and topic_id is None
@@ -201,7 +200,7 @@ class LogManager:
             return True
         home = home_of(partition)
         if home == directory.path:
-            with suppress(DiskError):  # as above
+            with suppress(DiskError):
                 self._set_aside(partition, STRAY_SUFFIX)
         elif home != twin.path:
             raise CorruptCheckpoint(directory.path, f"{partition} is in {twin.path} as well")
