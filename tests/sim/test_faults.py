@@ -80,6 +80,15 @@ def test_a_replica_hears_at_once_that_it_is_out_and_in_again() -> None:
     assert struck["replica"] in about[-1]
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_what_an_fsync_has_not_written_is_gone_with_the_power(seed: int) -> None:
+    struck, trace = told_of("fsync_error_and_power_cut", seed)
+    offline = [line for line in trace if line["event"] == "log_directory_offline"]
+    assert [line["node"] for line in offline] == [struck["node"]]
+    recovered = [line for line in trace if line["event"] == "log_recovered" and line["node"] == struck["node"]]
+    assert any(line["bytes_cut"] for line in recovered) or struck["unsynced_bytes"] > 0
+
+
 def test_connections_of_clients_are_reset() -> None:
     struck, _ = told_of("reset_clients", 1)
     assert struck["connections"] > 0
