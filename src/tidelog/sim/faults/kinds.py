@@ -11,6 +11,7 @@ from tidelog.sim.faults import (
     process,
     races,
     reads,
+    remade,
     stopped,
     storage,
     unwritten,
@@ -31,6 +32,7 @@ KINDS: Final[dict[str, FaultKind]] = {
         control,
         races,
         failovers,
+        remade,
     )
     for kind in module.KINDS
 }
