@@ -80,6 +80,28 @@ def test_a_replica_hears_at_once_that_it_is_out_and_in_again() -> None:
     assert struck["replica"] in about[-1]
 
 
+@pytest.mark.parametrize(("seed", "starts"), [(1, True), (5, False)])
+def test_a_broker_that_is_back_finds_another_topic_under_the_name(seed: int, starts: bool) -> None:
+    struck, trace = told_of("remade_while_away", seed)
+    assert struck["starts"] == starts
+    kinds = ("exit", "start", "remade_while_away")
+    told = [line["event"] for line in trace if line["event"] in kinds and line.get("node") == struck["node"]]
+    assert told == (["exit", "start", "remade_while_away"] if starts else ["exit", "remade_while_away", "start"])
+    made = [
+        line["topic_id"] for line in trace if line["event"] == "topic_created" and line.get("topic") == struck["topic"]
+    ]
+    assert len(set(made)) >= 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_an_fsync_has_not_written_is_gone_with_the_power(seed: int) -> None:
+    struck, trace = told_of("fsync_error_and_power_cut", seed)
+    offline = [line for line in trace if line["event"] == "log_directory_offline"]
+    assert [line["node"] for line in offline] == [struck["node"]]
+    recovered = [line for line in trace if line["event"] == "log_recovered" and line["node"] == struck["node"]]
+    assert any(line["bytes_cut"] for line in recovered) or struck["unsynced_bytes"] > 0
+
+
 def test_connections_of_clients_are_reset() -> None:
     struck, _ = told_of("reset_clients", 1)
     assert struck["connections"] > 0

@@ -117,10 +117,10 @@ class SimDisk(MemoryDisk):
     def durable_bytes(self, path: str) -> int:
         """How many bytes from its beginning a power cut would leave of a file: none, if it can take its name."""
         inode = self._files.get(path)
-        return 0 if inode is None or self._durable_files.get(path) is not inode else inode.dirty_from
+        return 0 if inode is None or self._durable_files.get(path) is not inode else inode.safe_to
 
     def unsynced_bytes(self) -> int:
-        return sum(len(inode.data) - inode.dirty_from for inode in self._files.values())
+        return sum(inode.unsynced() for inode in self._files.values())
 
     # --- damage -------------------------------------------------------------------------------------------------------
 

@@ -23,41 +23,121 @@ INJECTED: Final = "injected on"
 """Begins what an error says that a fault hook caused."""
 
 
-class _Inode:
-    """Invariant: data[:dirty_from] == durable[:dirty_from]."""
+_ENDLESS: Final = 1 << 62
 
-    __slots__ = ("data", "dirty_from", "durable", "misread")
+
+class _Inode:
+    """Invariant: data[:dirty_from] == durable[:dirty_from], but for the ranges that were `dropped`.
+
+    `dropped`: what a failed fsync was to write. The kernel has marked those pages clean, so that they are read as they
+    were written, no later fsync writes them, and they are gone with the page cache. Here a page has one byte.
+    """
+
+    __slots__ = ("cut_to", "data", "dirty_from", "dropped", "durable", "misread")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = bytearray()
         self.dirty_from = 0
+        # Sorted, disjoint and within `data`.
+        self.dropped: list[tuple[int, int]] = []
+        # The shortest that the file was since it was synced: what grows again behind it begins as zeros.
+        self.cut_to = _ENDLESS
         self.misread: Misread | None = None
+
+    @property
+    def safe_to(self) -> int:
+        """Up to there a power cut leaves every byte."""
+        return min(self.dirty_from, self.dropped[0][0]) if self.dropped else self.dirty_from
+
+    def unsynced(self) -> int:
+        """How many bytes a power cut may take."""
+        lost = sum(min(end, self.dirty_from) - start for start, end in self.dropped if start < self.dirty_from)
+        return len(self.data) - self.dirty_from + lost
 
     def read(self, start: int, end: int | None) -> bytes:
         found = bytes(self.data[start:end])
         return found if self.misread is None else self.misread(start, found)
 
+    def touch(self, start: int, end: int) -> None:
+        """These bytes were written over. Where the disk has the same ones already there is nothing to lose."""
+        if self.dropped:
+            self._undrop(start, end)
+        there = min(end, len(self.durable), self.cut_to)
+        while start < there and self.data[start] == self.durable[start]:
+            start += 1
+        if start < end:
+            self.dirty_from = min(self.dirty_from, start)
+
+    def cut_off(self, size: int) -> None:
+        self.dirty_from = min(self.dirty_from, size)
+        self.cut_to = min(self.cut_to, size)
+        if self.dropped:
+            self._undrop(size, _ENDLESS)
+
+    def _undrop(self, start: int, end: int) -> None:
+        kept: list[tuple[int, int]] = []
+        for first, last in self.dropped:
+            kept += [(first, min(last, start)), (max(first, end), last)]
+        self.dropped = [(first, last) for first, last in kept if first < last]
+
+    def drop_dirty(self) -> None:
+        """An fsync has failed."""
+        start, end = self.dirty_from, len(self.data)
+        if start < end:
+            # What was dropped behind `start` before has not been written since either.
+            self.dropped = [*((first, min(last, start)) for first, last in self.dropped if first < start), (start, end)]
+        self.dirty_from = end
+
     def sync(self) -> None:
         start = self.dirty_from
-        self.durable[start:] = memoryview(self.data)[start:]
-        self.dirty_from = len(self.data)
+        if self.dropped:
+            self.durable = self._as_written()
+        else:
+            self.durable[start:] = memoryview(self.data)[start:]
+        self.dirty_from, self.cut_to = len(self.data), _ENDLESS
+
+    def _as_written(self) -> bytearray:
+        """The file on the disk, once all that is dirty is written there: what was dropped is what stood there before,
+        and zeros where nothing did.
+        """
+        found, there = bytearray(self.data), min(len(self.durable), self.cut_to)
+        for start, end in self.dropped:
+            before = self.durable[start : min(end, there)]
+            found[start:end] = before + bytes(end - start - len(before))
+        if self.dropped and self.dropped[-1][1] == len(found):
+            # Nothing was written behind it that would have made the file so long.
+            start, end = self.dropped[-1]
+            del found[max(start, min(end, there)) :]
+        return found
 
     def lose_unsynced(self, rng: random.Random) -> None:
         """Keeps a random part of what was not synced, whole or torn at any byte."""
         start, end = self.dirty_from, len(self.data)
         kind = rng.random()
-        if start == end and len(self.durable) == end:
+        if start == end and len(self.durable) == end and not self.dropped:
             return
+        if self.dropped:
+            # An fsync that fails may have written some of it before; the last byte is where it failed.
+            self.dropped = [
+                (rng.randrange(start, end) if rng.random() < 0.5 else start, end) for start, end in self.dropped
+            ]
         if kind < 0.3:
             self.data = bytearray(self.durable)
-        elif kind < 0.8 and end > start:
-            keep = rng.randint(start, end)
-            torn_zeros = rng.random() < 0.2
-            # The size can reach the disk before the bytes do: zeros stand where data was to be.
-            self.data[keep:] = bytes(end - keep) if torn_zeros else b""
+        else:
+            if kind < 0.8 and end > start:
+                keep = rng.randint(start, end)
+                torn_zeros = rng.random() < 0.2
+                # The size can reach the disk before the bytes do: zeros stand where data was to be.
+                # What was only written over has the bytes from before.
+                before = self.durable[keep : min(end, self.cut_to)]
+                self.data[keep:] = before + (bytes(max(0, end - keep - len(before))) if torn_zeros else b"")
+                self._undrop(len(self.data), _ENDLESS)
+            if self.dropped:
+                self.data = self._as_written()
+        self.dropped = []
         self.durable = bytearray(self.data)
-        self.dirty_from = len(self.data)
+        self.dirty_from, self.cut_to = len(self.data), _ENDLESS
 
 
 class MemoryFile:
@@ -89,7 +169,7 @@ class MemoryFile:
         if offset > len(inode.data):
             inode.data += bytes(offset - len(inode.data))
         inode.data[offset : offset + len(data)] = data
-        inode.dirty_from = min(inode.dirty_from, offset)
+        inode.touch(offset, offset + len(data))
 
     def truncate(self, size: int) -> None:
         self._disk._fault("truncate", self.path)
@@ -98,10 +178,15 @@ class MemoryFile:
             del inode.data[size:]
         else:
             inode.data += bytes(size - len(inode.data))
-        inode.dirty_from = min(inode.dirty_from, size)
+        inode.cut_off(size)
 
     def fsync(self) -> None:
-        self._disk._fault("fsync", self.path)
+        try:
+            self._disk._fault("fsync", self.path)
+        except DiskError:
+            # And the next one succeeds, as on Linux: the pages that could not be written count as clean.
+            self._inode.drop_dirty()
+            raise
         self._inode.sync()
 
     def size(self) -> int:
@@ -305,6 +390,9 @@ class MemoryDisk:
         self._drop_tree(path)
 
     def fsync_dir(self, path: str) -> None:
+        # Other than a file's pages, names that could not be synced stay to be synced: they are part of the file
+        # system's journal (ext4, XFS, btrfs), which either commits them later or stops the file system for good. There
+        # is no success without them, so that a second try is no lie.
         self._fault("fsync_dir", path)
         self._renamed = {new: old for new, old in self._renamed.items() if posixpath.dirname(new) != path}
         for name in [name for name in self._durable_files if posixpath.dirname(name) == path]:

@@ -304,6 +304,15 @@ class _Loader:
                 self._drop_from(unflushed[number + 1 :], "it stands behind a torn batch")
                 break
 
+    def _write_again(self, segment: Segment, start: int, end: int) -> None:
+        """If the last process ended because an fsync had failed, these bytes may be in the page cache alone, in pages
+        that count as clean: the next fsync would succeed without them, and a power cut take them nevertheless.
+        """
+        while start < end:
+            chunk = segment.log.pread(min(_CHUNK, end - start), start)
+            segment.log.pwrite(chunk, start)
+            start += len(chunk)
+
     def _distrust_snapshots(self, offset: int) -> None:
         """Producer state and aborted transactions are replayed from `offset` on, where every batch is checked."""
         for name in self.disk.list_dir(self.directory):
@@ -335,6 +344,8 @@ class _Loader:
         segment.start_rebuild()
         segment.txn_index.reset()
         next_offset = segment.base_offset
+        # Behind the last batch that is known to be synced.
+        synced_to = 0
         problem = ""
         chunk, start, position = b"", 0, 0
         while position < file_end:
@@ -367,6 +378,9 @@ class _Loader:
             segment.note_batch(header.base_offset, header.last_offset, size, header.max_timestamp, self.index_interval)
             next_offset = header.next_offset
             position += size
+            if next_offset <= self.recovery_point:
+                synced_to = position
+        self._write_again(segment, synced_to, position)
         if position == file_end:
             return next_offset, False
         if next_offset < self.recovery_point:

@@ -1,6 +1,7 @@
 """Opening a log after a clean end, a torn one, and after somebody damaged it."""
 
 import errno
+import random
 from collections.abc import Callable
 
 import pytest
@@ -52,6 +53,30 @@ def test_kill_loses_nothing(filled: Log, open_log: MakeLog) -> None:
     assert again.epochs.entries == [(0, 0), (1, 40)]
     assert again.producers.get(3) is not None
     assert again.recovery_bytes_cut == 0
+
+
+@pytest.mark.parametrize("failed", [0, 1, -1])
+def test_what_a_failed_fsync_left_in_the_page_cache_is_durable_with_the_next_flush(
+    disk: MemoryDisk, filled: Log, open_log: MakeLog, failed: int
+) -> None:
+    before, path = _read_all(filled), filled.segments[failed].path
+    disk.fault = lambda operation, at: errno.EIO if (operation, at) == ("fsync", path) else None
+    with pytest.raises(DiskError):
+        filled.flush(NOW)
+    disk.fault = None
+    again = open_log(**SMALL)
+    again.flush(NOW)
+    for seed in range(20):
+        disk.crash(random.Random(seed), lose_entries=True)
+    assert _read_all(open_log(**SMALL, recovery_point=again.recovery_point)) == before
+
+
+def test_what_is_known_to_be_synced_is_not_written_again(disk: MemoryDisk, filled: Log, open_log: MakeLog) -> None:
+    filled.flush(NOW)
+    written: list[str] = []
+    disk.fault = lambda operation, path: written.append(path) if operation == "pwrite" else None
+    open_log(**SMALL, recovery_point=filled.recovery_point)
+    assert not written
 
 
 @pytest.mark.parametrize("cut", [1, 30, 60, 61, 62])

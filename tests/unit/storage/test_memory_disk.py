@@ -113,6 +113,116 @@ def test_faults_are_injected_by_operation_and_path() -> None:
     file.fsync()
 
 
+def _failed_fsync(disk: MemoryDisk) -> None:
+    """Of six synced bytes and eight that are not, on a disk that fails once."""
+    file = disk.open("/d/log", create=True)
+    file.append(b"synced")
+    file.fsync()
+    disk.fsync_dir("/d")
+    file.append(b"volatile")
+    disk.fault = lambda operation, path: errno.EIO if operation == "fsync" else None
+    with pytest.raises(DiskError):
+        file.fsync()
+    disk.fault = None
+
+
+def test_what_a_failed_fsync_was_to_write_is_written_by_no_later_one() -> None:
+    outcomes = set()
+    for seed in SEEDS:
+        disk = _disk()
+        _failed_fsync(disk)
+        disk.open("/d/log").fsync()
+        # As after a kill: it is in the page cache.
+        assert disk.read_bytes("/d/log") == b"syncedvolatile"
+        disk.crash(random.Random(seed), lose_entries=True)
+        outcomes.add(disk.read_bytes("/d/log"))
+    assert {b"synced", b"syncedvolatil"} < outcomes <= {b"syncedvolatile"[:size] for size in range(6, 14)}
+
+
+def test_behind_it_the_file_goes_on() -> None:
+    outcomes = set()
+    for seed in SEEDS:
+        disk = _disk()
+        _failed_fsync(disk)
+        file = disk.open("/d/log")
+        file.append(b"more")
+        file.fsync()
+        assert file.pread(100, 0) == b"syncedvolatilemore"
+        file.append(b"!")
+        disk.crash(random.Random(seed), lose_entries=True)
+        survived = disk.read_bytes("/d/log").rstrip(b"!")
+        assert survived.startswith(b"synced")
+        assert survived.rstrip(b"\0").endswith(b"more")
+        outcomes.add(survived.rstrip(b"\0"))
+    assert b"synced\0\0\0\0\0\0\0\0more" in outcomes
+    assert b"syncedvolatilemore" not in outcomes
+
+
+def test_what_is_written_again_is_durable_with_the_next_fsync() -> None:
+    for seed in SEEDS:
+        disk = _disk()
+        _failed_fsync(disk)
+        file = disk.open("/d/log")
+        file.pwrite(b"volatile", 6)
+        file.fsync()
+        disk.crash(random.Random(seed), lose_entries=True)
+        assert disk.read_bytes("/d/log") == b"syncedvolatile"
+        disk = _disk()
+        _failed_fsync(disk)
+        file = disk.open("/d/log")
+        file.truncate(6)
+        file.append(b"again")
+        file.fsync()
+        disk.crash(random.Random(seed), lose_entries=True)
+        assert disk.read_bytes("/d/log") == b"syncedagain"
+
+
+def test_a_file_does_not_get_shorter_by_being_written_over() -> None:
+    outcomes = set()
+    for seed in SEEDS:
+        disk = _disk()
+        file = disk.open("/d/log", create=True)
+        file.append(b"0123456789")
+        file.fsync()
+        file.pwrite(b"012x456", 0)
+        disk.crash(random.Random(seed))
+        outcomes.add(disk.read_bytes("/d/log"))
+    assert outcomes == {b"0123456789", b"012x456789"}
+
+
+def test_bytes_that_were_cut_off_do_not_come_back_in_the_place_of_those_that_failed() -> None:
+    for seed in SEEDS:
+        disk = _disk()
+        file = disk.open("/d/log", create=True)
+        file.append(b"0123456789")
+        file.fsync()
+        file.truncate(3)
+        file.append(b"abc")
+        disk.fault = lambda operation, path: errno.EIO if operation == "fsync" else None
+        with pytest.raises(DiskError):
+            file.fsync()
+        disk.fault = None
+        file.append(b"de")
+        file.fsync()
+        disk.crash(random.Random(seed))
+        survived = disk.read_bytes("/d/log")
+        assert survived in (b"012\0\0\0de", b"012a\0\0de", b"012ab\0de")
+
+
+def test_names_that_could_not_be_synced_are_there_when_it_succeeds() -> None:
+    for seed in SEEDS:
+        disk = _disk()
+        file = disk.open("/d/log", create=True)
+        file.fsync()
+        disk.fault = lambda operation, path: errno.EIO if operation == "fsync_dir" else None
+        with pytest.raises(DiskError):
+            disk.fsync_dir("/d")
+        disk.fault = None
+        disk.fsync_dir("/d")
+        disk.crash(random.Random(seed), lose_entries=True)
+        assert disk.list_dir("/d") == ["log"]
+
+
 def test_directories_and_locks() -> None:
     disk = _disk()
     disk.make_dirs("/d/t-0")

@@ -2,12 +2,38 @@
 
 from typing import Final
 
-from tidelog.sim.faults import clocks, control, crashes, failovers, network, process, races, reads, stopped, storage
+from tidelog.sim.faults import (
+    clocks,
+    control,
+    crashes,
+    failovers,
+    network,
+    process,
+    races,
+    reads,
+    remade,
+    stopped,
+    storage,
+    unwritten,
+)
 from tidelog.sim.faults.plan import FaultKind
 
 KINDS: Final[dict[str, FaultKind]] = {
     kind.name: kind
-    for module in (process, crashes, storage, reads, stopped, network, clocks, control, races, failovers)
+    for module in (
+        process,
+        crashes,
+        storage,
+        reads,
+        stopped,
+        unwritten,
+        network,
+        clocks,
+        control,
+        races,
+        failovers,
+        remade,
+    )
     for kind in module.KINDS
 }
 PROFILES: Final = tuple(dict.fromkeys(kind.profile for kind in KINDS.values()))

@@ -56,14 +56,16 @@ class Race:
         for cut in list(self._cuts):
             self.heal(cut)
 
-    async def until(self, holds: Callable[[], object], patience_s: float = PATIENCE_S) -> bool:
+    async def until(
+        self, holds: Callable[[], object], patience_s: float = PATIENCE_S, *, look_s: float = LOOK_S
+    ) -> bool:
         """Whether it came to hold."""
         loop = self.field.cluster.loop
         deadline_s = loop.time() + patience_s
         while not holds():
             if loop.time() >= deadline_s:
                 return False
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(look_s)
         return True
 
     async def pause(self, least_s: float, most_s: float) -> None:
@@ -83,7 +85,7 @@ def leader_swings(field: Field, rng: random.Random) -> Applied | None:
         if not topic.name.startswith("__")
         and partition.leader not in (NO_LEADER, *field.disturbed)
         and len(partition.isr) >= 2
-        and _is_written(field, TopicPartition(topic.name, index), partition.leader)
+        and is_written(field, TopicPartition(topic.name, index), partition.leader)
     ]
     if not chosen:
         return None
@@ -107,7 +109,7 @@ def leader_swings(field: Field, rng: random.Random) -> Applied | None:
     return field.tell_story(story, race.heal_all, race.moment, what=what)
 
 
-def _is_written(field: Field, partition: TopicPartition, leader: int) -> bool:
+def is_written(field: Field, partition: TopicPartition, leader: int) -> bool:
     node = field.cluster.nodes[leader].node
     found = None if node is None or node.broker is None else node.broker.replicas.get(partition)
     return found is not None and found.log.log_end_offset > 0

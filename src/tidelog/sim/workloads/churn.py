@@ -12,7 +12,7 @@ from tidelog.wire.errors import ApiError
 from tidelog.wire.records.plain import Record
 
 MEAN_GAP_S: Final = 2.5
-MOST: Final = 2
+TOPICS: Final = ("churn-0", "churn-1")
 WRITE_S: Final = 2.0
 """How long a write is tried: to a topic that is not there in vain."""
 
@@ -38,7 +38,7 @@ class Churn:
             while True:
                 await asyncio.sleep(rng.expovariate(1 / MEAN_GAP_S))
                 name, what = (
-                    f"churn-{rng.randrange(MOST)}",
+                    rng.choice(TOPICS),
                     rng.choice(("make", "make", "write", "write", "grow", "delete")),
                 )
                 told = "done"

@@ -44,7 +44,7 @@ class WatchedDisk(MemoryDisk):
         inode = self._durable_files.get(path)
         if inode is None or self._files.get(path) is not inode or path.rpartition("/")[0] not in self._durable_dirs:
             return None
-        return bytes(inode.durable[: inode.dirty_from])
+        return bytes(inode.durable[: inode.safe_to])
 
     def durable_batches(self, directory: str) -> list[Batch]:
         """The metadata log as a power cut would leave it at least."""
