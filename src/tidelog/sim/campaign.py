@@ -122,6 +122,9 @@ class Outcome:
     read: int
     commits: int
     truncations: int
+    elections: int
+    unclean: int
+    """Of the elections."""
     unhandled: list[str]
     plan: list[PlannedFault]
     failure: Failure | None = None
@@ -282,6 +285,8 @@ class _Run:
             read=self._readers.read,
             commits=self._group.commits,
             truncations=self._watch.truncations,
+            elections=self._witness.elections,
+            unclean=self._witness.unclean,
             unhandled=unhandled,
             plan=self._injector.tried,
             failure=failure,

@@ -184,7 +184,7 @@ def run(seed: int, configuration: Durability, *, sink: Callable[[str], None] = l
     verdict = Verdict(seed=seed, configuration=configuration, incident=incident_of(seed))
     with SimCluster(BROKERS, controllers=1, seed=seed, properties=_PROPERTIES, delay=NETWORK) as cluster:
         trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
-        cluster.on_metadata = Witness(trace)
+        cluster.on_metadata = witness = Witness(trace)
         cluster.on_event = trace.node_event
         trace.record(RUN, "seed", format=FORMAT, seed=seed, roles=cluster.roles, durability=str(configuration))
         try:
@@ -192,7 +192,7 @@ def run(seed: int, configuration: Durability, *, sink: Callable[[str], None] = l
         except (TimeoutError, Deadlock, ApiError, ClientError, NotRunning) as error:
             verdict.broken = f"{type(error).__name__}: {error}"
         verdict.seconds = cluster.loop.time()
-        verdict.unclean_elections = trace.counts.get("unclean", 0)
+        verdict.unclean_elections = witness.unclean
         verdict.digest = trace.end()
     return verdict
 

@@ -45,8 +45,8 @@ class Totals:
         self.seeds += 1
         self.seconds += outcome.seconds
         self.faults.update({kind: counts[kind] for kind in KINDS if kind in counts})
-        self.elections += counts.get("leader", 0) + counts.get("unclean", 0)
-        self.unclean += counts.get("unclean", 0)
+        self.elections += outcome.elections
+        self.unclean += outcome.unclean
         self.isr_changes += counts.get("isr", 0)
         self.truncations += outcome.truncations
         self.snapshots += counts.get(SNAPSHOT_WRITTEN, 0)

@@ -71,8 +71,8 @@ def test_bad_usage_is_one_line(arguments: list[str], why: str, capsys: pytest.Ca
 
 
 def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    first = outcome_of(0, PLAN, kill=2, partition=1, leader=4, unclean=1, isr=6)
-    yields(monkeypatch, first, outcome_of(1, PLAN, kill=3, leader=1))
+    first = outcome_of(0, PLAN, kill=2, partition=1, elections=5, unclean=1, isr=6)
+    yields(monkeypatch, first, outcome_of(1, PLAN, kill=3, elections=1))
     assert run(["sim", "--seeds", "0..1"]) == 0
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines() if line]

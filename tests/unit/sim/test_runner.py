@@ -15,8 +15,8 @@ PLAN = [PlannedFault(number=number, at_s=float(number), kind="clock_jump") for n
 
 def test_totals_count_faults_by_kind_and_what_they_led_to() -> None:
     totals = runner.Totals()
-    totals.add(outcome_of(1, PLAN, clock_jump=3, leader=4, unclean=1, isr=6))
-    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, leader=1, snapshot_written=5, snapshot_fetched=2))
+    totals.add(outcome_of(1, PLAN, clock_jump=3, elections=5, unclean=1, isr=6))
+    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, elections=1, snapshot_written=5, snapshot_fetched=2))
     assert totals.faults == {"clock_jump": 4, "clock_skew": 2}
     assert (totals.elections, totals.unclean, totals.isr_changes, totals.truncations) == (6, 1, 6, 4)
     assert (totals.snapshots, totals.fetched_snapshots) == (5, 2)
@@ -38,8 +38,8 @@ def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
 def test_totals_of_several_runs_are_added_up() -> None:
     whole, first, second = runner.Totals(), runner.Totals(), runner.Totals()
     for seed in (1, 2):
-        first.add(outcome_of(seed, PLAN, clock_jump=3, leader=4))
-        whole.add(outcome_of(seed, PLAN, clock_jump=3, leader=4))
+        first.add(outcome_of(seed, PLAN, clock_jump=3, elections=4))
+        whole.add(outcome_of(seed, PLAN, clock_jump=3, elections=4))
     second.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
     whole.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
     first.merge(second)

@@ -12,7 +12,7 @@ from tidelog.client.errors import ClientError
 from tidelog.controller.partition_rules import rules_for
 from tidelog.metadata.image import ClusterImage, TopicImage
 from tidelog.sim.cluster import CLIENT_PORT, SimCluster, host_of
-from tidelog.sim.faults.answers import refusal
+from tidelog.sim.faults.answers import grants, refusal
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.kinds import KINDS
@@ -219,7 +219,7 @@ class Injector:
 
     async def _ask(self, node_id: int, request: Any, accepted: Moment | None) -> None:
         api = APIS[spec_of(type(request)).api_key]
-        answer = "answered"
+        answer, granted = "answered", False
         try:
             async with asyncio.timeout(ADMIN_TIMEOUT_S):
                 connection = await Connection.open(Address(host_of(node_id), CLIENT_PORT))
@@ -231,9 +231,9 @@ class Injector:
             answer = type(error).__name__
         else:
             refused = refusal(response)
-            answer = answer if refused is None else refused.name
+            answer, granted = answer if refused is None else refused.name, grants(response)
         self._trace.record(FAULT, "asked", api=api.name, node=node_id, answer=answer)
-        if accepted is not None and answer == "answered":
+        if accepted is not None and granted:
             accepted.come()
 
 
