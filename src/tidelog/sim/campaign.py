@@ -16,7 +16,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.tasks import ended
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
-from tidelog.sim.checks.failure import Failure
+from tidelog.sim.checks.failure import UNHANDLED, Failure
 from tidelog.sim.checks.invariant import InvariantBroken
 from tidelog.sim.checks.liveness import Liveness, Unsettled
 from tidelog.sim.checks.watch import Watch
@@ -264,12 +264,12 @@ class _Run:
             told = [line.rstrip() for line in traceback.format_exception(error)]
             what = f"{type(error).__name__}: {error}"
             failure = Failure(
-                invariant="Unhandled", what=what, replicas=self._watch.everything(), events=[*trace.last(), *told]
+                invariant=UNHANDLED, what=what, replicas=self._watch.everything(), events=[*trace.last(), *told]
             )
         unhandled = cluster.unhandled() + self._surprises() + self._unhandled + logged
         if failure is None and unhandled:
             failure = Failure(
-                invariant="Unhandled", what=unhandled[0], replicas=self._watch.everything(), events=trace.last()
+                invariant=UNHANDLED, what=unhandled[0], replicas=self._watch.everything(), events=trace.last()
             )
         if failure is not None:
             trace.record(RUN, "broken", invariant=failure.invariant, what=failure.what)

@@ -162,6 +162,15 @@ def test_the_printed_command_shows_the_failure_again(
         assert said.err == "tidelog: seed 5: Quorum is broken\n"
 
 
+def test_a_failure_that_needs_no_fault_has_a_command_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yields(monkeypatch, outcome_of(4, PLAN, BROKEN, kill=3))
+    monkeypatch.setattr(runner, "run_seed", lambda seed, settings, *, plan: outcome_of(seed, plan, BROKEN))
+    assert run(["sim", "--seeds", "4"]) == 1
+    assert "replay: tidelog sim --replay 4 --only ''" in capsys.readouterr().out.splitlines()
+
+
 def test_only_leaves_the_faults_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, list[PlannedFault] | None, float]] = []
 

@@ -81,3 +81,18 @@ def test_faults_planned_for_after_the_failure_are_left_out_at_once(monkeypatch: 
     plan, _ = runner.shrink(outcome_of(7, late, Failure(invariant="LogMatching", what="")), SETTINGS, runs=5)
     assert plan == PLAN
     assert len(tried) == 5
+
+
+@pytest.mark.parametrize(
+    ("invariant", "what", "same"),
+    [
+        ("Liveness", "orders-0 on 2: LEO 12 HW 7, the leader has LEO 12", True),
+        ("Liveness", "node 1 does not serve", False),
+        ("Unhandled", "orders-0 on 2: LEO 12 HW 7, the leader has LEO 12", False),
+    ],
+)
+def test_of_broad_failures_also_what_was_seen_is_compared(invariant: str, what: str, same: bool) -> None:
+    seen = Failure(invariant="Liveness", what="orders-1 on 3: LEO 9 HW 9, the leader has LEO 310")
+    assert Failure(invariant=invariant, what=what).is_like(seen) == same
+    narrow = Failure(invariant="LogMatching", what="orders-0: offset 3")
+    assert narrow.is_like(Failure(invariant="LogMatching", what="all is different"))
