@@ -25,7 +25,7 @@ from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.logged import collected
-from tidelog.sim.loop import Deadlock
+from tidelog.sim.loop import Deadlock, Spinning
 from tidelog.sim.machine import End
 from tidelog.sim.trace import FORMAT, RUN, Trace
 from tidelog.sim.witness import SnapshotWitness, Witness
@@ -257,6 +257,8 @@ class _Run:
             failure = Failure.of(broken, self._watch.describe(broken), trace)
         except (Unsettled, TimeoutError, Deadlock) as error:
             failure = self._not_alive(str(error))
+        except Spinning as error:
+            failure = self._not_alive(f"{Spinning.__name__}: {error}")
         except (ApiError, ClientError) as error:
             # Whoever reads everything back is answered, once faults are over.
             failure = self._not_alive(f"a client was refused for good: {type(error).__name__}: {error}")
