@@ -17,6 +17,7 @@ from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import FaultKind, PlannedFault
+from tidelog.sim.faults.standing import standing
 from tidelog.sim.machine import End, Exit, State
 from tidelog.sim.trace import FAULT, Trace
 from tidelog.wire.registry import APIS
@@ -113,7 +114,10 @@ class Injector:
         self.field.held_down.clear()
         for node_id in self._cluster.nodes:
             self.field.start(node_id)
-        await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
+        try:
+            await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
+        except TimeoutError as error:
+            raise TimeoutError(f"faults are over for {timeout_s:g} s, and {self._who_does_not_serve()}") from error
         self._trace.record(FAULT, "all_serve")
 
     def set_clocks_right(self) -> None:
@@ -125,6 +129,14 @@ class Injector:
 
     def _all_serve(self) -> bool:
         return not self.field.bouncing and all(node.serves for node in self._cluster.nodes.values())
+
+    def _who_does_not_serve(self) -> str:
+        newest = self.field.look()
+        return "; ".join(
+            f"node {node_id} is {standing(node, newest)}"
+            for node_id, node in self._cluster.nodes.items()
+            if not node.serves or node_id in self.field.bouncing
+        )
 
     # --- faults -------------------------------------------------------------------------------------------------------
 
