@@ -1,11 +1,14 @@
 """Faults drawn from a seed strike a whole cluster, and there is peace at the end."""
 
+import asyncio
 import gc
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.client.producer import Producer
 from tidelog.sim.campaign import Settings, plan_of, run_seed
 from tidelog.sim.faults.kinds import KINDS, PROFILES
@@ -84,6 +87,26 @@ def test_whatever_goes_wrong_names_its_seed(monkeypatch: pytest.MonkeyPatch) -> 
     failure = run_seed(1, settings).failure
     assert failure is not None
     assert (failure.invariant, failure.what) == ("Unhandled", "KeyError: 'orders'")
+
+
+def test_a_node_that_spins_ends_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It once hung for ever, and the run never said in which seed."""
+
+    unfence = BrokerLifecycle.unfence
+
+    def beat(loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(0.0, beat, loop)
+
+    async def unfenced(self: BrokerLifecycle) -> None:
+        beat(self._loop)
+        await unfence(self)
+
+    monkeypatch.setattr("tidelog.sim.loop.MOST_AT_ONCE", 10_000)
+    monkeypatch.setattr(BrokerLifecycle, "unfence", unfenced)
+    failure = run_seed(1, replace(SHORT, seconds=0.5)).failure
+    assert failure is not None
+    assert failure.invariant == "Liveness"
+    assert re.search(r"^Spinning: 10000 callbacks at .*beat on 10\.0\.0\.\d", failure.what)
 
 
 def test_once_faults_are_over_every_write_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:

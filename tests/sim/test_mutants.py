@@ -60,6 +60,40 @@ def test_only_what_is_expected_counts(tmp_path: Path) -> None:
         write(tmp_path / "m.patch", "expects: 77")
 
 
+RUNNER = """
+import time
+from types import SimpleNamespace
+
+class Totals:
+    def add(self, outcome): ...
+    def never_happened(self, settings): return []
+
+def run_seeds(seeds, settings, *, processes):
+    for seed in seeds:
+        if seed == 7:
+            time.sleep(3600)
+        if seed == 27:
+            raise KeyError("orders")
+        failure = SimpleNamespace(invariant="LogMatching") if seed == 17 else None
+        yield SimpleNamespace(seed=seed, failure=failure)
+"""
+
+
+def test_a_seed_that_hangs_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "tidelog" / "sim"
+    package.mkdir(parents=True)
+    (package / "campaign.py").write_text("class Settings: ...")
+    (package / "runner.py").write_text(RUNNER)
+    for parent in (package, package.parent):
+        (parent / "__init__.py").touch()
+    assert mutants.run_seeds(tmp_path, range(12, 20), 1) == (17, "LogMatching")
+    assert mutants.run_seeds(tmp_path, range(18, 20), 1) == (None, "")
+    seed, what = mutants.run_seeds(tmp_path, range(25, 30), 1)
+    assert seed is None and what.startswith("no answer: ") and what.endswith("KeyError: 'orders'")
+    monkeypatch.setattr(mutants, "SEED_TIMEOUT_S", 3.0)
+    assert mutants.run_seeds(tmp_path, range(5, 12), 1) == (7, mutants.HANGS)
+
+
 def test_who_is_caught_by_luck_fails_and_the_clean_run_is_ten_times_the_slowest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """`sim`: whole clusters in virtual time under faults, every invariant checked; a failure is a seed to replay."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -272,7 +273,8 @@ def _command(seed: int, settings: "Settings", only: str | None = None) -> str:
     told += "" if settings.seconds == _DEFAULT_MINUTES * 60 else f" --minutes {_exactly(settings.seconds / 60)}"
     told += "" if faults == _DEFAULT_FAULTS else f" --faults {faults}"
     told += "" if settings.intensity == _DEFAULT_INTENSITY else f" --intensity {_exactly(settings.intensity)}"
-    return told if only is None else f"{told} --only {only}"
+    # With no fault at all it is an empty word, and still has to stand there.
+    return told if only is None else f"{told} --only {shlex.quote(only)}"
 
 
 def _exactly(number: float) -> str:

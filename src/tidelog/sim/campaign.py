@@ -16,7 +16,7 @@ from tidelog.client.errors import ClientError
 from tidelog.client.tasks import ended
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import ClusterImage
-from tidelog.sim.checks.failure import Failure
+from tidelog.sim.checks.failure import UNHANDLED, Failure
 from tidelog.sim.checks.invariant import InvariantBroken
 from tidelog.sim.checks.liveness import Liveness, Unsettled
 from tidelog.sim.checks.watch import Watch
@@ -25,7 +25,7 @@ from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import ALL, PlannedFault, draw_plan
 from tidelog.sim.logged import collected
-from tidelog.sim.loop import Deadlock
+from tidelog.sim.loop import Deadlock, Spinning
 from tidelog.sim.machine import End
 from tidelog.sim.trace import FORMAT, RUN, Trace
 from tidelog.sim.witness import SnapshotWitness, Witness
@@ -122,6 +122,9 @@ class Outcome:
     read: int
     commits: int
     truncations: int
+    elections: int
+    unclean: int
+    """Of the elections."""
     unhandled: list[str]
     plan: list[PlannedFault]
     failure: Failure | None = None
@@ -254,6 +257,8 @@ class _Run:
             failure = Failure.of(broken, self._watch.describe(broken), trace)
         except (Unsettled, TimeoutError, Deadlock) as error:
             failure = self._not_alive(str(error))
+        except Spinning as error:
+            failure = self._not_alive(f"{Spinning.__name__}: {error}")
         except (ApiError, ClientError) as error:
             # Whoever reads everything back is answered, once faults are over.
             failure = self._not_alive(f"a client was refused for good: {type(error).__name__}: {error}")
@@ -261,12 +266,12 @@ class _Run:
             told = [line.rstrip() for line in traceback.format_exception(error)]
             what = f"{type(error).__name__}: {error}"
             failure = Failure(
-                invariant="Unhandled", what=what, replicas=self._watch.everything(), events=[*trace.last(), *told]
+                invariant=UNHANDLED, what=what, replicas=self._watch.everything(), events=[*trace.last(), *told]
             )
         unhandled = cluster.unhandled() + self._surprises() + self._unhandled + logged
         if failure is None and unhandled:
             failure = Failure(
-                invariant="Unhandled", what=unhandled[0], replicas=self._watch.everything(), events=trace.last()
+                invariant=UNHANDLED, what=unhandled[0], replicas=self._watch.everything(), events=trace.last()
             )
         if failure is not None:
             trace.record(RUN, "broken", invariant=failure.invariant, what=failure.what)
@@ -282,6 +287,8 @@ class _Run:
             read=self._readers.read,
             commits=self._group.commits,
             truncations=self._watch.truncations,
+            elections=self._witness.elections,
+            unclean=self._witness.unclean,
             unhandled=unhandled,
             plan=self._injector.tried,
             failure=failure,

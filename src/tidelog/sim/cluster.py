@@ -182,7 +182,7 @@ class SimCluster:
         pace: DrawPace = fast,
     ) -> None:
         rng = random.Random(f"{seed} cluster")
-        self.network: Final = Network(delay=delay, rng=random.Random(f"{seed} network"))
+        self.network: Final = Network(delay=delay, seed=f"{seed} network")
         self.loop: Final = VirtualLoop(network=self.network)
         self.roles: Final = dict(roles or roles_of(brokers, controllers))
         self.cluster_id: Final = uuid_to_text(random_uuid(rng))

@@ -23,7 +23,7 @@ from tidelog.metadata.image import ClusterImage
 from tidelog.sim.clock import START_MS
 from tidelog.sim.cluster import SimCluster, host_of
 from tidelog.sim.links import Cut, Delay
-from tidelog.sim.loop import Deadlock
+from tidelog.sim.loop import Deadlock, Spinning
 from tidelog.sim.machine import NotRunning
 from tidelog.sim.trace import CLIENT, FAULT, FORMAT, RUN, Trace
 from tidelog.sim.witness import Witness
@@ -184,15 +184,15 @@ def run(seed: int, configuration: Durability, *, sink: Callable[[str], None] = l
     verdict = Verdict(seed=seed, configuration=configuration, incident=incident_of(seed))
     with SimCluster(BROKERS, controllers=1, seed=seed, properties=_PROPERTIES, delay=NETWORK) as cluster:
         trace = Trace(cluster.loop, lambda: cluster.loop.steps, sink)
-        cluster.on_metadata = Witness(trace)
+        cluster.on_metadata = witness = Witness(trace)
         cluster.on_event = trace.node_event
         trace.record(RUN, "seed", format=FORMAT, seed=seed, roles=cluster.roles, durability=str(configuration))
         try:
             cluster.run(_Story(cluster, trace, verdict).whole())
-        except (TimeoutError, Deadlock, ApiError, ClientError, NotRunning) as error:
+        except (TimeoutError, Deadlock, Spinning, ApiError, ClientError, NotRunning) as error:
             verdict.broken = f"{type(error).__name__}: {error}"
         verdict.seconds = cluster.loop.time()
-        verdict.unclean_elections = trace.counts.get("unclean", 0)
+        verdict.unclean_elections = witness.unclean
         verdict.digest = trace.end()
     return verdict
 

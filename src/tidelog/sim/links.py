@@ -45,14 +45,14 @@ class Link:
         "target",
     )
 
-    def __init__(self, source: str, target: str, port: int, delay: Delay | None, rng: random.Random) -> None:
+    def __init__(self, source: str, target: str, port: int, delay: Delay | None, seed: str) -> None:
         self.source: Final = source
         self.target: Final = target
         self.port: Final = port
         self.delay = delay
         self.blocked_by = 0
         self.blocked = False
-        self._rng = rng
+        self._rng = random.Random(f"{seed} link {source} {target} {port}")
         self._waiting_streams: dict[MemoryTransport, None] = {}
         self._waiting_connects: list[asyncio.Future[None]] = []
         self.direct = delay is None

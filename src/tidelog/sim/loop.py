@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 from asyncio import events
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from tidelog.sim.base_loop import SimLoop
 from tidelog.sim.network import Network
@@ -23,6 +23,14 @@ Ts = TypeVarTuple("Ts")
 
 class Deadlock(RuntimeError):
     """Nothing is ready and no timer is set, but what was to be run is not finished."""
+
+
+class Spinning(RuntimeError):
+    """So much has happened without any time passing that none will."""
+
+
+MOST_AT_ONCE: Final = 1_000_000
+"""Callbacks at one moment. A seed has a hundred or so at most, a test without delays more; so many take seconds."""
 
 
 class VirtualLoop(SimLoop):
@@ -100,12 +108,23 @@ class VirtualLoop(SimLoop):
         schedule = self.schedule
         ready, set_running_loop = schedule.ready, events._set_running_loop
         current: Any = self
+        handle: Any = None
+        moment, bound = schedule.now, self.steps + MOST_AT_ONCE
         while not self._stopping:
-            if not ready and not schedule.advance():
-                raise Deadlock(f"nothing left to happen at {schedule.now:.6f} s")
+            if not ready:
+                if not schedule.advance():
+                    raise Deadlock(f"nothing left to happen at {schedule.now:.6f} s")
+                if schedule.now > moment:
+                    moment, bound = schedule.now, self.steps + MOST_AT_ONCE
+            # Once a turn: one turn runs what was ready before it, which is not much.
+            if self.steps > bound:
+                raise Spinning(
+                    f"{MOST_AT_ONCE} callbacks at {moment:.6f} s and no time passes; "
+                    f"the last was {_told(handle)}, the next is {_told(ready[0] if ready else None)}"
+                )
             # Only what is ready now: what these callbacks schedule comes after the timers that are due by then.
             for _ in range(len(ready)):
-                handle: Any = ready.popleft()
+                handle = ready.popleft()
                 if handle._cancelled:
                     continue
                 loop = handle._loop
@@ -130,6 +149,19 @@ class VirtualLoop(SimLoop):
     def _check_usable(self) -> None:
         if self._closed:
             raise RuntimeError("Event loop is closed")
+
+
+def _told(handle: Any) -> str:
+    """Which code a callback is, and of whom: a step of a task is told by the task's coroutine."""
+    if handle is None or handle._callback is None:
+        return "none"
+    owner = getattr(handle._callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        coroutine = getattr(owner.get_coro(), "__qualname__", "?")
+        name = f"task {owner.get_name()} ({coroutine})"
+    else:
+        name = getattr(handle._callback, "__qualname__", type(handle._callback).__name__)
+    return f"{name} on {handle._loop.host}"
 
 
 def run(main: Coroutine[Any, Any, T], *, loop: VirtualLoop | None = None) -> T:

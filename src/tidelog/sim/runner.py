@@ -45,8 +45,8 @@ class Totals:
         self.seeds += 1
         self.seconds += outcome.seconds
         self.faults.update({kind: counts[kind] for kind in KINDS if kind in counts})
-        self.elections += counts.get("leader", 0) + counts.get("unclean", 0)
-        self.unclean += counts.get("unclean", 0)
+        self.elections += outcome.elections
+        self.unclean += outcome.unclean
         self.isr_changes += counts.get("isr", 0)
         self.truncations += outcome.truncations
         self.snapshots += counts.get(SNAPSHOT_WRITTEN, 0)
@@ -113,11 +113,10 @@ def shrink(
     runs: int = SHRINKING_RUNS,
     on_try: Callable[[int], None] = lambda left: None,
 ) -> tuple[list[PlannedFault], Outcome]:
-    """A shorter plan after which the same invariant breaks, and its outcome: faults are left out, halves first."""
+    """A shorter plan after which the same breaks, and its outcome: faults are left out, halves first."""
     assert failed.failure is not None
     best = failed
-    # What was to strike after it broke does not matter.
-    plan = [fault for fault in failed.plan if fault.at_s <= failed.seconds]
+    plan = _struck_before(failed.plan, failed)
     size = max(1, len(plan) // 2)
     while size >= 1 and runs > 0:
         start, smaller = 0, False
@@ -126,11 +125,16 @@ def shrink(
             runs -= 1
             on_try(len(plan))
             outcome = run_seed(failed.seed, settings, plan=shorter)
-            if outcome.failure is not None and outcome.failure.invariant == failed.failure.invariant:
-                plan, best, smaller = shorter, outcome, True
+            if outcome.failure is not None and outcome.failure.is_like(failed.failure):
+                plan, best, smaller = _struck_before(shorter, outcome), outcome, True
             else:
                 start += size
         if size == 1 and not smaller:
             break
         size = max(1, size // 2) if not smaller or size > 1 else 1
     return plan, best
+
+
+def _struck_before(plan: list[PlannedFault], outcome: Outcome) -> list[PlannedFault]:
+    """What was to strike after it broke does not matter."""
+    return [fault for fault in plan if fault.at_s <= outcome.seconds]

@@ -5,9 +5,11 @@ of every snapshot of the metadata, by whom it was written or fetched.
 from collections.abc import Callable
 from functools import partial
 from typing import Final
+from uuid import UUID
 
+from tidelog.core.ids import NO_LEADER
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, LeaderRecoveryState, Provenance
+from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, LeaderRecoveryState, PartitionRegistration, Provenance
 from tidelog.metadata.records import unframe
 from tidelog.metadata.replay import apply_records
 from tidelog.quorum.roles import Follower
@@ -21,20 +23,27 @@ class Witness:
     """One of those who hear `SimCluster.on_metadata`."""
 
     def __init__(self, trace: Trace) -> None:
+        self.elections = 0
+        """How often a partition got another leader, or one again: neither the first of its life, nor none."""
+        self.unclean = 0
+        """Of them those that had to take whoever was there."""
         self._trace = trace
-        # Leader epoch, partition epoch, ISR.
-        self._known: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
+        # By the topic's id: one that is made anew under the same name begins with epoch 0 again.
+        self._known: dict[tuple[UUID, int], PartitionRegistration] = {}
 
     def __call__(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
         for changed in delta.topics.values():
-            name = changed.after.name
+            name, topic_id = changed.after.name, changed.after.topic_id
             for index, partition in changed.partitions.items():
-                epoch, version, isr = self._known.get((name, index), (-1, -1, ()))
-                if partition.partition_epoch <= version:
+                before = self._known.get((topic_id, index))
+                if before is not None and partition.partition_epoch <= before.partition_epoch:
                     continue
-                self._known[name, index] = (partition.leader_epoch, partition.partition_epoch, partition.isr)
-                if partition.leader_epoch > epoch:
+                self._known[topic_id, index] = partition
+                if before is None or partition.leader_epoch > before.leader_epoch:
                     unclean = partition.leader_recovery_state is LeaderRecoveryState.RECOVERING
+                    if before is not None and partition.leader not in (NO_LEADER, before.leader):
+                        self.elections += 1
+                        self.unclean += unclean
                     self._trace.record(
                         METADATA,
                         "unclean" if unclean else "leader",
@@ -46,7 +55,7 @@ class Witness:
                         isr=partition.isr,
                         elr=partition.elr,
                     )
-                elif partition.isr != isr:
+                elif partition.isr != before.isr:
                     self._trace.record(
                         METADATA,
                         "isr",

@@ -71,8 +71,8 @@ def test_bad_usage_is_one_line(arguments: list[str], why: str, capsys: pytest.Ca
 
 
 def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    first = outcome_of(0, PLAN, kill=2, partition=1, leader=4, unclean=1, isr=6)
-    yields(monkeypatch, first, outcome_of(1, PLAN, kill=3, leader=1))
+    first = outcome_of(0, PLAN, kill=2, partition=1, elections=5, unclean=1, isr=6)
+    yields(monkeypatch, first, outcome_of(1, PLAN, kill=3, elections=1))
     assert run(["sim", "--seeds", "0..1"]) == 0
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines() if line]
@@ -160,6 +160,15 @@ def test_the_printed_command_shows_the_failure_again(
         assert again[again.index(BROKEN_QUORUM) :][:2] == story[:2]
         assert again[-1] == f"replay: {command}"
         assert said.err == "tidelog: seed 5: Quorum is broken\n"
+
+
+def test_a_failure_that_needs_no_fault_has_a_command_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yields(monkeypatch, outcome_of(4, PLAN, BROKEN, kill=3))
+    monkeypatch.setattr(runner, "run_seed", lambda seed, settings, *, plan: outcome_of(seed, plan, BROKEN))
+    assert run(["sim", "--seeds", "4"]) == 1
+    assert "replay: tidelog sim --replay 4 --only ''" in capsys.readouterr().out.splitlines()
 
 
 def test_only_leaves_the_faults_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,15 @@ from tidelog.sim.checks.failure import Failure
 from tidelog.sim.faults.plan import PlannedFault
 
 
-def outcome_of(seed: int, plan: list[PlannedFault], failure: Failure | None = None, **counts: int) -> Outcome:
+def outcome_of(
+    seed: int,
+    plan: list[PlannedFault],
+    failure: Failure | None = None,
+    *,
+    elections: int = 0,
+    unclean: int = 0,
+    **counts: int,
+) -> Outcome:
     return Outcome(
         seed=seed,
         digest="",
@@ -18,6 +26,8 @@ def outcome_of(seed: int, plan: list[PlannedFault], failure: Failure | None = No
         read=7,
         commits=1,
         truncations=2,
+        elections=elections,
+        unclean=unclean,
         unhandled=[],
         plan=plan,
         failure=failure,

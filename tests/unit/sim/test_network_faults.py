@@ -1,7 +1,6 @@
 """What a network does to hosts: delay, silence one way or both, connections that die with and without a word."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -51,7 +50,7 @@ class Hosts:
     """Three hosts with a listener each."""
 
     def __init__(self, delay: Delay | None = None, seed: int = 0) -> None:
-        self.network = Network(delay=delay or Delay(0.001, 0.0), rng=random.Random(seed))
+        self.network = Network(delay=delay or Delay(0.001, 0.0), seed=str(seed))
         self.loop = VirtualLoop(network=self.network)
         self.loops = {host: NodeLoop(self.loop, host) for host in HOSTS}
         self.accepted: dict[str, list[Peer]] = {host: [] for host in HOSTS}
@@ -119,6 +118,22 @@ def test_order_holds_within_a_connection_and_not_between_two() -> None:
         assert text != "".join(sorted(arrivals, key=lambda piece: int(piece.split(":")[0])))
 
     on_hosts(story, Delay(0.001, 1.0))
+
+
+def test_what_one_link_carries_changes_no_delay_on_another() -> None:
+    def delays(seed: str, *, others: int) -> list[float]:
+        network = Network(delay=Delay(0.001, 1.0), seed=seed)
+        for source, target, port in ((ONE, THREE, PORT), (TWO, ONE, PORT), (ONE, TWO, PORT + 1)):
+            for _ in range(others):
+                network.link(source, target, port).draw_delay_s()
+        link = network.link(ONE, TWO, PORT)
+        return [link.draw_delay_s() for _ in range(10)]
+
+    assert delays("a", others=0) == delays("a", others=3) != delays("b", others=0)
+    network = Network(delay=Delay(0.001, 1.0))
+    drawn = {network.link(source, target, PORT).draw_delay_s() for source in HOSTS for target in HOSTS}
+    # Six ways, and within a host no time.
+    assert len(drawn) == 6 + 1
 
 
 def test_a_host_that_is_there_refuses_and_one_that_is_cut_off_is_silent() -> None:

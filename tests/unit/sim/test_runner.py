@@ -15,8 +15,8 @@ PLAN = [PlannedFault(number=number, at_s=float(number), kind="clock_jump") for n
 
 def test_totals_count_faults_by_kind_and_what_they_led_to() -> None:
     totals = runner.Totals()
-    totals.add(outcome_of(1, PLAN, clock_jump=3, leader=4, unclean=1, isr=6))
-    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, leader=1, snapshot_written=5, snapshot_fetched=2))
+    totals.add(outcome_of(1, PLAN, clock_jump=3, elections=5, unclean=1, isr=6))
+    totals.add(outcome_of(2, PLAN, clock_jump=1, clock_skew=2, elections=1, snapshot_written=5, snapshot_fetched=2))
     assert totals.faults == {"clock_jump": 4, "clock_skew": 2}
     assert (totals.elections, totals.unclean, totals.isr_changes, totals.truncations) == (6, 1, 6, 4)
     assert (totals.snapshots, totals.fetched_snapshots) == (5, 2)
@@ -38,8 +38,8 @@ def test_a_kind_that_never_struck_is_found_in_enough_seeds() -> None:
 def test_totals_of_several_runs_are_added_up() -> None:
     whole, first, second = runner.Totals(), runner.Totals(), runner.Totals()
     for seed in (1, 2):
-        first.add(outcome_of(seed, PLAN, clock_jump=3, leader=4))
-        whole.add(outcome_of(seed, PLAN, clock_jump=3, leader=4))
+        first.add(outcome_of(seed, PLAN, clock_jump=3, elections=4))
+        whole.add(outcome_of(seed, PLAN, clock_jump=3, elections=4))
     second.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
     whole.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
     first.merge(second)
@@ -81,3 +81,18 @@ def test_faults_planned_for_after_the_failure_are_left_out_at_once(monkeypatch: 
     plan, _ = runner.shrink(outcome_of(7, late, Failure(invariant="LogMatching", what="")), SETTINGS, runs=5)
     assert plan == PLAN
     assert len(tried) == 5
+
+
+@pytest.mark.parametrize(
+    ("invariant", "what", "same"),
+    [
+        ("Liveness", "orders-0 on 2: LEO 12 HW 7, the leader has LEO 12", True),
+        ("Liveness", "node 1 does not serve", False),
+        ("Unhandled", "orders-0 on 2: LEO 12 HW 7, the leader has LEO 12", False),
+    ],
+)
+def test_of_broad_failures_also_what_was_seen_is_compared(invariant: str, what: str, same: bool) -> None:
+    seen = Failure(invariant="Liveness", what="orders-1 on 3: LEO 9 HW 9, the leader has LEO 310")
+    assert Failure(invariant=invariant, what=what).is_like(seen) == same
+    narrow = Failure(invariant="LogMatching", what="orders-0: offset 3")
+    assert narrow.is_like(Failure(invariant="LogMatching", what="all is different"))

@@ -10,7 +10,7 @@ import pytest
 from tidelog.sim.campaign import Settings, run_seed
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.disk_faults import DiskFaults
-from tidelog.sim.faults.answers import refusal
+from tidelog.sim.faults.answers import grants, refusal
 from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.injector import Injector
 from tidelog.sim.faults.plan import FaultKind, PlannedFault
@@ -160,3 +160,5 @@ def test_an_answer_grants_something_or_is_a_refusal(
         replica_election_results=[ReplicaElectionResult(topic="orders", partition_result=results)] if parts else [],
     )
     assert refusal(response) is expected
+    # With nothing to elect the answer is empty.
+    assert grants(response) == (ErrorCode.NONE in parts)

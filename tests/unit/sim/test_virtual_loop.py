@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidelog.sim.loop import Deadlock, VirtualLoop, run
+from tidelog.sim.loop import Deadlock, Spinning, VirtualLoop, run
 
 
 def test_time_jumps_and_nothing_waits() -> None:
@@ -164,3 +164,40 @@ def test_the_same_trace_under_another_hash_seed() -> None:
     }
     assert len(outputs) == 1
     assert len(next(iter(outputs))) > 1000
+
+
+async def turns_for_ever() -> None:
+    while True:
+        await asyncio.sleep(0)
+
+
+def test_who_lets_no_time_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.sim.loop.MOST_AT_ONCE", 1000)
+
+    def spin() -> None:
+        loop.call_later(0.0, spin)
+
+    loop = VirtualLoop()
+    loop.call_later(2.5, spin)
+    with pytest.raises(
+        Spinning, match=r"1000 callbacks at 2\.500000 s .*test_who_lets_no_time_pass\S*spin on 127\.0\.0\.1"
+    ):
+        loop.run_for(10)
+
+    loop = VirtualLoop()
+    with pytest.raises(Spinning, match=r"task the spinner \(turns_for_ever\) on 127\.0\.0\.1"):
+        loop.run_until_complete(loop.create_task(turns_for_ever(), name="the spinner"))
+
+
+def test_much_may_happen_while_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.sim.loop.MOST_AT_ONCE", 1000)
+
+    async def main() -> None:
+        for _ in range(10):
+            for _ in range(500):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+
+    loop = VirtualLoop()
+    run(main(), loop=loop)
+    assert loop.steps > 5000

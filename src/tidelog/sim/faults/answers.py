@@ -1,4 +1,4 @@
-"""Whether an administrator was given what he asked for."""
+"""Whether an administrator was given what he asked for, and whether there was anything to give."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +14,13 @@ def refusal(response: Any) -> ErrorCode | None:
         return ErrorCode(whole)
     parts = list(_parts(response))
     return ErrorCode(parts[0]) if parts and ErrorCode.NONE not in parts else None
+
+
+def grants(response: Any) -> bool:
+    """Whether something was done: an answer that names nothing, as of an election where every leader is the preferred
+    one, says that there was nothing to do.
+    """
+    return refusal(response) is None and ErrorCode.NONE in _parts(response)
 
 
 def _parts(struct: Any) -> Iterator[int]:

@@ -1,6 +1,7 @@
 """Faults of whoever decides: controllers that change, decisions that come late, leaders that were deposed."""
 
 import random
+from itertools import permutations
 from typing import Final
 
 from tidelog.sim.cluster import CONTROLLER_PORT, host_of
@@ -68,7 +69,9 @@ def late_metadata(field: Field, rng: random.Random) -> Applied | None:
 
 
 def elect_preferred(field: Field, rng: random.Random) -> Applied | None:
-    """Leadership goes back to the preferred replicas, with no writes between if nobody writes."""
+    """Leadership goes back to the preferred replicas, with no writes between if nobody writes. It strikes if
+    anybody is elected.
+    """
     accepted = Moment()
     field.ask(rng, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=5000), accepted)
     return Applied(what={}, moment=accepted)
@@ -137,7 +140,11 @@ def reassign(field: Field, rng: random.Random) -> Applied | None:
     if spare:
         after[rng.randrange(len(after))] = rng.choice(spare)
     else:
-        rng.shuffle(after)
+        # Another order than there is: the same one would be a fault that does nothing.
+        orders = [list(order) for order in permutations(before) if list(order) != before]
+        if not orders:
+            return None
+        after = rng.choice(orders)
 
     accepted = Moment()
 

@@ -12,11 +12,12 @@ from tidelog.client.errors import ClientError
 from tidelog.controller.partition_rules import rules_for
 from tidelog.metadata.image import ClusterImage, TopicImage
 from tidelog.sim.cluster import CLIENT_PORT, SimCluster, host_of
-from tidelog.sim.faults.answers import refusal
+from tidelog.sim.faults.answers import grants, refusal
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.field import Applied, Field, Moment
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import FaultKind, PlannedFault
+from tidelog.sim.faults.standing import standing
 from tidelog.sim.machine import End, Exit, State
 from tidelog.sim.trace import FAULT, Trace
 from tidelog.wire.registry import APIS
@@ -113,7 +114,10 @@ class Injector:
         self.field.held_down.clear()
         for node_id in self._cluster.nodes:
             self.field.start(node_id)
-        await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
+        try:
+            await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
+        except TimeoutError as error:
+            raise TimeoutError(f"faults are over for {timeout_s:g} s, and {self._who_does_not_serve()}") from error
         self._trace.record(FAULT, "all_serve")
 
     def set_clocks_right(self) -> None:
@@ -125,6 +129,14 @@ class Injector:
 
     def _all_serve(self) -> bool:
         return not self.field.bouncing and all(node.serves for node in self._cluster.nodes.values())
+
+    def _who_does_not_serve(self) -> str:
+        newest = self.field.look()
+        return "; ".join(
+            f"node {node_id} is {standing(node, newest)}"
+            for node_id, node in self._cluster.nodes.items()
+            if not node.serves or node_id in self.field.bouncing
+        )
 
     # --- faults -------------------------------------------------------------------------------------------------------
 
@@ -219,7 +231,7 @@ class Injector:
 
     async def _ask(self, node_id: int, request: Any, accepted: Moment | None) -> None:
         api = APIS[spec_of(type(request)).api_key]
-        answer = "answered"
+        answer, granted = "answered", False
         try:
             async with asyncio.timeout(ADMIN_TIMEOUT_S):
                 connection = await Connection.open(Address(host_of(node_id), CLIENT_PORT))
@@ -231,9 +243,9 @@ class Injector:
             answer = type(error).__name__
         else:
             refused = refusal(response)
-            answer = answer if refused is None else refused.name
+            answer, granted = answer if refused is None else refused.name, grants(response)
         self._trace.record(FAULT, "asked", api=api.name, node=node_id, answer=answer)
-        if accepted is not None and answer == "answered":
+        if accepted is not None and granted:
             accepted.come()
 
 
