@@ -2,12 +2,21 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.sim.disk import SimDisk
 from tidelog.storage.log import Log
 from tidelog.wire.errors import WireError
-from tidelog.wire.records.batch import BATCH_OVERHEAD, BatchHeader, compute_crc, increment_sequence, read_header
+from tidelog.wire.records.batch import BATCH_OVERHEAD, BatchHeader, compute_crc, read_header
+
+LAST_SEQUENCE: Final = 2**31 - 1
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """Counted one after the other, as the invariant has it, and not with what the nodes count with: that is judged."""
+    for _ in range(count):
+        sequence = 0 if sequence == LAST_SEQUENCE else sequence + 1
+    return sequence
 
 
 class Batch(NamedTuple):
@@ -154,14 +163,15 @@ class LogMirror:
         before = self._producers.get(header.producer_id)
         if before is not None:
             epoch, last = before
-            expected = 0 if header.producer_epoch > epoch else increment_sequence(last, 1)
+            expected = 0 if header.producer_epoch > epoch else sequence_after(last, 1)
             if header.producer_epoch < epoch or header.base_sequence != expected:
                 self._problem(
                     "Idempotence",
                     f"{batch} is sequence {header.base_sequence} of producer {header.producer_id} in epoch "
                     f"{header.producer_epoch}, after sequence {last} in epoch {epoch}",
                 )
-        self._producers[header.producer_id] = (header.producer_epoch, header.last_sequence)
+        last = sequence_after(header.base_sequence, header.last_offset_delta)
+        self._producers[header.producer_id] = (header.producer_epoch, last)
 
     def _problem(self, invariant: str, what: str) -> None:
         self.problems.append(LogProblem(invariant, f"{self.log.topic_partition}: {what}"))

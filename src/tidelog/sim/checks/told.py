@@ -9,6 +9,7 @@ from tidelog.sim.checks.finding import Replicas
 from tidelog.sim.checks.history import PartitionHistory
 from tidelog.sim.checks.invariant import InvariantBroken
 from tidelog.sim.checks.leaders import HighWatermark
+from tidelog.sim.checks.logs import Idempotence
 from tidelog.sim.checks.look import PartitionLook
 from tidelog.sim.checks.replicas import LeaderCompleteness
 
@@ -97,9 +98,24 @@ class Told(ABC):
         what = f"the group had committed {committed} of {partition}, and has {found} now: see {stored}"
         self._fail(GroupCommits().broken(what, stored), None)
 
+    def on_sequence_refused(self, partition: TopicPartition, what: str) -> None:
+        """An idempotent client sent what comes next, or what it could not know to be written, and was refused."""
+        look = self._look_of(partition)
+        self._fail(Idempotence().broken(f"{partition}: {what}", partition), look)
+
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """Who leads in the epoch that the committed metadata has, and that epoch, if it has heard of it and runs."""
+        look = self._look_of(partition)
+        leader = None if look is None else look.leader
+        return None if look is None or leader is None else (leader.node_id, look.registration.leader_epoch)
+
     def end_of(self, partition: TopicPartition) -> int:
         """The highest high watermark that a leader has shown."""
         return self._history(partition).true_hw
 
     def era_of(self, partition: TopicPartition) -> int:
         return self._history(partition).era
+
+    def first_epoch_of(self, partition: TopicPartition) -> int:
+        """Leaders of earlier epochs are from before the last unclean election."""
+        return self._history(partition).first_epoch

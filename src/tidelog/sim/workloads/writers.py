@@ -19,6 +19,7 @@ from tidelog.sim.checks.clients import ReadBack
 from tidelog.sim.checks.liveness import Unsettled
 from tidelog.sim.trace import CLIENT, RUN
 from tidelog.sim.workloads.office import RETRY_S, TOPIC, Office
+from tidelog.sim.workloads.pipelines import LostByElection, PipelinedProducer
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.plain import Record
 
@@ -29,6 +30,9 @@ SEGMENT_BYTES: Final = 16_384
 TOGETHER_S: Final = 0.4
 LATE_S: Final = 0.15
 """The same if fewer batches are acknowledged than should be."""
+
+
+BURSTS: Final = (0, 0, 1, 2, 5)
 
 
 @dataclass(slots=True)
@@ -76,12 +80,16 @@ class Style:
     mean_gap_s: float = 0.1
     records: int = 1
     """In a batch."""
+    bursts: tuple[int, ...] = ()
+    """How many batches at once, one of these, where several may be in flight (`pipelines`)."""
+    patience_s: float = RETRY_S
 
 
 STYLES: Final = (
     Style(),
-    Style(),
-    Style(records=3),
+    # One keeps its epoch through almost everything. The other gives up while what it sent may still be on its way.
+    Style(bursts=BURSTS, mean_gap_s=0.25, patience_s=25.0),
+    Style(bursts=BURSTS, mean_gap_s=0.25, patience_s=4.0, records=3),
     Style(idempotent=False, mean_gap_s=0.2),
     Style(acks=ACKS_LEADER, idempotent=False, mean_gap_s=0.2),
     Style(acks=ACKS_NONE, idempotent=False, mean_gap_s=0.4),
@@ -94,8 +102,10 @@ class _Author:
 
     number: int
     style: Style
-    producer: Producer
+    producer: Producer | PipelinedProducer
     count: int = 0
+    sending: list[asyncio.Task[ApiError | ClientError | None]] = field(default_factory=list)
+    """What is in flight, if it does not wait for that."""
     eras: dict[int, int] = field(default_factory=dict)
     """In which era of each partition it was last acknowledged."""
 
@@ -123,7 +133,13 @@ class Writers:
         loop = office.cluster.loop
         for number, style in enumerate(STYLES):
             client = await self._clients.enter_async_context(office.client(f"writer {number}"))
-            producer = Producer(client, acks=style.acks, idempotent=style.idempotent, delivery_timeout_s=RETRY_S)
+            producer: Producer | PipelinedProducer
+            if style.bursts:
+                rng = office.rng(f"producer {number}")
+                producer = PipelinedProducer(office, client, rng, patience_s=style.patience_s)
+            else:
+                patience_s = style.patience_s
+                producer = Producer(client, acks=style.acks, idempotent=style.idempotent, delivery_timeout_s=patience_s)
             self._authors.append(_Author(number, style, producer))
         self._tasks = [loop.create_task(self._write(each), name=f"writer {each.number}") for each in self._authors]
         self._caller = loop.create_task(self._call_together(), name="caller")
@@ -159,7 +175,7 @@ class Writers:
         for partition in range(self._office.partitions):
             error = await self._send(author, partition)
             if error is not None and self._lost_its_last(author, error, partition):
-                # It goes on under a new producer id.
+                # It goes on under a new producer id, or in a new epoch.
                 error = await self._send(author, partition)
             if error is not None:
                 told = f"{type(error).__name__}: {error}"
@@ -168,6 +184,8 @@ class Writers:
 
     def _lost_its_last(self, author: "_Author", error: ApiError | ClientError, partition: int) -> bool:
         """Whether an unclean election may have taken the writer's last batches: that is how it hears of it, once."""
+        if isinstance(error, LostByElection):
+            return True
         era = self._office.watch.era_of(TopicPartition(TOPIC, partition))
         return (
             author.eras.get(partition, 0) < era
@@ -198,7 +216,22 @@ class Writers:
                 partition = rng.randrange(office.partitions)
             else:
                 partition = await asyncio.shield(self._called)
-            await self._send(author, partition)
+            if isinstance(author.producer, PipelinedProducer):
+                self._send_burst(author, author.producer, partition, rng.choice(author.style.bursts))
+            else:
+                await self._send(author, partition)
+        for sending in author.sending:
+            await sending
+
+    def _send_burst(self, author: "_Author", producer: PipelinedProducer, partition: int, size: int) -> None:
+        """Sends and goes on. What would only wait for its turn is left to later."""
+        over = [sending for sending in author.sending if sending.done()]
+        author.sending = [sending for sending in author.sending if not sending.done()]
+        for sending in over:
+            sending.result()
+        loop, name = self._office.cluster.loop, f"batch of writer {author.number}"
+        for _ in range(min(size, producer.room(TOPIC, partition))):
+            author.sending.append(loop.create_task(self._send(author, partition), name=name))
 
     async def _call_together(self) -> None:
         while True:
