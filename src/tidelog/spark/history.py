@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tidelog.core.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from tidelog.spark.brokers import EpochEnd
-from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets
+from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, is_another
 
 ADVICE: Final = "With failOnDataLoss=false the query goes on with what there is"
 
@@ -48,14 +48,17 @@ def rewritten(
     found = []
     for tp, at in sorted(start.items()):
         now = ids.get(tp, ZERO_UUID)
-        if ZERO_UUID not in (at.topic_id, now) and at.topic_id != now:
-            reason = f"the topic had the id {uuid_to_text(at.topic_id)} and has {uuid_to_text(now)}: it was made anew"
-            found.append(Rewritten(tp, 0, at.offset, reason))
+        if is_another(at.topic_id, now):
+            found.append(Rewritten(tp, 0, at.offset, _made_anew(at.topic_id, now)))
             continue
         end = ends.get(tp)
         if end is not None and (end.epoch < 0 or end.end_offset < at.offset):
             found.append(Rewritten(tp, max(end.end_offset, 0), at.offset, _reason(at, end)))
     return found
+
+
+def _made_anew(before: UUID, now: UUID) -> str:
+    return f"the topic had the id {uuid_to_text(before)} and has {uuid_to_text(now)}: it was made anew"
 
 
 def _reason(at: Position, end: EpochEnd) -> str:

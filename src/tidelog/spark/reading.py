@@ -19,9 +19,10 @@ from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError, raise_f
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_log, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
+from tidelog.spark.agreement import agreed
 from tidelog.spark.brokers import refuse_stale
 from tidelog.spark.history import DataLoss
-from tidelog.spark.offsets import NO_EPOCH
+from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.ranges import OffsetRange
 from tidelog.wire.buffers import Buffer
@@ -162,7 +163,11 @@ class _Fetching:
         options = self._options
         # The driver has spoken to the cluster, and been told of the topic.
         async with Client(
-            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, reached_before=True
+            options.bootstrap,
+            settings=options.connection,
+            passing=RETRIABLE_OF_KNOWN_TOPIC,
+            reached_before=True,
+            asks_around=True,
         ) as client:
             await self._fetch_all(client)
 
@@ -249,8 +254,11 @@ class _Fetching:
         async def attempt() -> tuple[PartitionData, Connection]:
             leader = await client.leader_of(tp.topic, tp.partition)
             known = client.metadata.topics[tp.topic]
-            if ZERO_UUID not in (self._wanted.topic_id, known.topic_id) and known.topic_id != self._wanted.topic_id:
-                raise _MadeAnew
+            if is_another(self._wanted.topic_id, known.topic_id):
+                # As one broker says, which may be cut off and have the topic as it was before.
+                if await self._is_gone(client):
+                    raise _MadeAnew
+                raise_for(ErrorCode.INCONSISTENT_TOPIC_ID, what=str(tp))
             # Of a leader older than the end of the range too: it may have there what was given up since.
             refuse_stale(client.metadata, {tp: max(epoch, self._wanted.end_epoch)})
             connection = await client.broker(leader)
@@ -283,6 +291,12 @@ class _Fetching:
                 await asyncio.sleep(answer.throttle_time_ms / 1000)
 
         return await client.retrying(attempt, timeout_s=options.poll_timeout_ms / 1000)
+
+    async def _is_gone(self, client: Client) -> bool:
+        """Whether the brokers say together that there is no such partition any more, or one of another topic."""
+        tp, topic_id = self._wanted.tp, self._wanted.topic_id
+        ids = await agreed(client, [tp.topic])
+        return tp not in ids or is_another(topic_id, ids[tp])
 
     async def _out_of_range(self, client: Client, position: int, *, is_late: bool) -> int:
         """Where to go on."""

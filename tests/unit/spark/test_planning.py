@@ -1,6 +1,6 @@
 """What the driver decides when brokers know less, or other things, than was read from them (S5, S6)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 from uuid import UUID
@@ -35,14 +35,22 @@ class ToyBrokers:
         self.topic_id = topic_id
         self.begins = begins
         self.slept = 0
-        # How often it is asked before it has heard of the topic.
+        # How often they are asked before they have heard of the topic.
         self.unheard = 0
+        # What one broker says for itself, if that is something else.
+        self.one: dict[TopicPartition, UUID] | None = None
 
-    def partitions(self, *, anew: bool = False) -> dict[TopicPartition, UUID]:
+    def partitions(self) -> dict[TopicPartition, UUID]:
+        return self.agreed(["a"]) if self.one is None else self.one
+
+    def of_topics(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
+        return {tp: topic_id for tp, topic_id in self.partitions().items() if tp.topic in names}
+
+    def agreed(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
         if self.unheard:
             self.unheard -= 1
             return {}
-        return {A0: self.topic_id}
+        return {A0: self.topic_id} if "a" in names else {}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, self.begins)
@@ -178,11 +186,32 @@ def test_a_topic_that_is_not_there_is_named_and_not_taken_for_an_empty_one() -> 
 def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again() -> None:
     """Or a query that takes losses would begin anew with a topic of which it has read a part."""
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
-    brokers.unheard = 2
+    brokers.unheard = 3
     assert planner(brokers).initial() == {A0: Position(40, 0, ID)}
-    brokers.unheard = 2
+    brokers.unheard = 3
     assert planner(brokers, fail=False).latest({A0: Position(30, 0, ID)}) == {A0: Position(40, 0, ID)}
-    assert brokers.slept == 4
+    assert brokers.slept == 2 * 2
+
+
+@pytest.mark.parametrize("one", [{}, {A0: OTHER}])
+def test_a_partition_is_not_gone_because_one_broker_says_so(one: dict[TopicPartition, UUID]) -> None:
+    """It may be cut off from the others. The partition would be new once it has heard of it: all rows twice."""
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    brokers.one = one
+    assert planner(brokers, fail=False).latest({A0: Position(30, 0, ID)}) == {A0: Position(40, 0, ID)}
+    assert brokers.slept == 0
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    start = '{"a": {"id": "AAAAAAAAAAcAAAAAAAAAAA", "0": {"offset": 30, "epoch": 0}}}'
+    batch = parse(given | {"startingOffsets": start}, streaming=False)
+    [wanted] = Planner(batch, cast(Brokers, brokers)).batch_ranges()
+    assert (wanted.start, wanted.end, wanted.topic_id) == (30, 40, ID)
+
+
+def test_what_is_not_subscribed_to_any_more_is_not_looked_for() -> None:
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    start = {A0: Position(30, 0, ID), TopicPartition("b", 0): Position(7, 0, OTHER)}
+    assert planner(brokers).latest(start).keys() == {A0}
+    assert brokers.slept == 0
 
 
 def test_a_partition_that_came_is_read_from_its_beginning_and_one_that_went_is_told() -> None:

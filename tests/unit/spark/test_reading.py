@@ -162,6 +162,20 @@ def test_a_topic_made_anew_has_nothing_of_the_old_one(fail: bool, caplog: pytest
     assert leader.fetches == []
 
 
+def test_a_topic_is_not_made_anew_because_one_broker_says_so() -> None:
+    """The executor may have reached one that is cut off, and knows the topic as it was before."""
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
+    leader.topic_id, told = OTHER, leader.handlers[MetadataRequest]
+
+    def once(request: Any, version: int) -> Any:
+        answer = told(request, version)
+        leader.topic_id = ID
+        return answer
+
+    leader.on(MetadataRequest, once)
+    assert leader.numbers() == list(range(10))
+
+
 def test_a_task_waits_for_a_broker_that_cannot_be_reached_or_has_not_heard_of_the_topic() -> None:
     """The driver has been told of it: one that is being started again is no reason to give a batch up."""
     leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
