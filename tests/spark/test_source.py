@@ -187,6 +187,36 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     assert sorted(values(stream.rows())) == sorted(numbered(0, 10) + numbered(50, 65))  # type: ignore[type-var]
 
 
+def test_a_batch_is_run_again_though_its_topic_was_made_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Its offsets are written before it is read. A driver that was killed in between leaves just that."""
+    with Cluster(brokers=1) as cluster:
+        config = {"retention.ms": "-1"}
+        cluster.create_topic("orders", config=config)
+        write(cluster.bootstrap, "orders", numbered(0, 10))
+        # The epochs of the new topic begin again, below that of the old one.
+        cluster.kill(1)
+        cluster.start(1)
+        cluster.wait_leader("orders", 0)
+        stream = Stream(spark, cluster.bootstrap, "orders", tmp_path)
+        stream.run()
+        write(cluster.bootstrap, "orders", numbered(10, 20))
+        stream.run()
+        for left in ("commits/1", "commits/.1.crc"):
+            (tmp_path / "checkpoint" / left).unlink()
+        for left in ("_spark_metadata/1", "_spark_metadata/.1.crc"):
+            (tmp_path / "table" / left).unlink()
+        delete(cluster, "orders")
+        cluster.create_topic("orders", config=config)
+        write(cluster.bootstrap, "orders", numbered(100, 125))
+        with pytest.raises(StreamingQueryException) as caught:
+            stream.run()
+        assert "orders-0: offsets 10 to 19, up to leader epoch" in str(caught.value)
+        assert "were to be read and are gone: the topic had the id" in str(caught.value)
+        stream.run(failOnDataLoss="false")
+        stream.run()
+        assert sorted(values(stream.rows())) == sorted(numbered(0, 10) + numbered(100, 125))  # type: ignore[type-var]
+
+
 def delete(cluster: Cluster, name: str) -> None:
     command = [sys.executable, "-m", "tidelog", "topics", "delete", name, "--bootstrap", cluster.bootstrap]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

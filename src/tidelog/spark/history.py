@@ -57,6 +57,40 @@ def rewritten(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """What a batch was to read of a topic that was deleted, or made anew, since it was planned."""
+
+    tp: TopicPartition
+    first: int
+    end: int
+    epoch: int
+    reason: str
+
+    def __str__(self) -> str:
+        epochs = "" if self.epoch == NO_EPOCH else f", up to leader epoch {self.epoch},"
+        return f"{self.tp}: offsets {self.first} to {self.end - 1}{epochs} were to be read and are gone: {self.reason}"
+
+
+def vanished(start: StreamOffsets, end: StreamOffsets, ids: Mapping[TopicPartition, UUID]) -> list[Vanished]:
+    """The partitions of a planned batch of which nothing is left, also those of which nothing was to be read."""
+    found = []
+    topics = {tp.topic: topic_id for tp, topic_id in ids.items()}
+    for tp, at in sorted(end.items()):
+        now = topics.get(tp.topic, ZERO_UUID)
+        if is_another(at.topic_id, now):
+            reason = _made_anew(at.topic_id, now)
+        elif tp not in ids:
+            reason = f"there is no such {'partition' if tp.topic in topics else 'topic'} any more"
+        else:
+            continue
+        begun = start.get(tp)
+        # A partition that was new then, or another topic's before, was to be read from its beginning.
+        first = 0 if begun is None or is_another(begun.topic_id, at.topic_id) else begun.offset
+        found.append(Vanished(tp, first, at.offset, at.epoch, reason))
+    return found
+
+
 def _made_anew(before: UUID, now: UUID) -> str:
     return f"the topic had the id {uuid_to_text(before)} and has {uuid_to_text(now)}: it was made anew"
 

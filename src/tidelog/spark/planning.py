@@ -7,7 +7,7 @@ from uuid import UUID
 from tidelog.client.offsets import FoundOffset
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.brokers import Brokers, EpochEnd
-from tidelog.spark.history import DataLoss, rewritten, to_ask
+from tidelog.spark.history import DataLoss, rewritten, to_ask, vanished
 from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, is_another, names
 from tidelog.spark.options import OptionError, SourceOptions
 from tidelog.spark.points import (
@@ -245,6 +245,7 @@ class Planner:
         gone = start.keys() - end.keys()
         if gone:
             self._data_loss([f"{tp} is gone, it was read up to {start[tp].offset}" for tp in sorted(gone)])
+        end = self._still_there(start, end)
         begun = self.begin_new({tp: at for tp, at in start.items() if tp in end}, end)
         ids = {tp: at.topic_id for tp, at in end.items()}
         begun |= self._check_history(begun, ids)
@@ -265,6 +266,19 @@ class Planner:
             for tp, at in sorted(end.items())
         ]
         return self.cut(ranges)
+
+    def _still_there(self, start: StreamOffsets, end: StreamOffsets) -> StreamOffsets:
+        """`end` without what cannot be read any more: a batch that was planned is run again by a query that is started
+        again, and its topic may have been deleted or made anew meanwhile. Nothing of the old one is left to compare;
+        what there is instead the next batch reads, from its beginning.
+        """
+        ids = self._brokers.of_topics({tp.topic for tp in end})
+        ids = self._sure(ids, end, lambda found: {tp.topic for tp in end.keys() - found.keys()})
+        found = vanished(start, end, ids)
+        lost = [each for each in found if each.first < each.end]
+        if lost:
+            self._data_loss([str(each) for each in lost])
+        return {tp: at for tp, at in end.items() if tp not in {each.tp for each in found}}
 
     def cut(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         options = self.options

@@ -1,5 +1,7 @@
 """What the driver decides when brokers know less, or other things, than was read from them (S5, S6)."""
 
+import logging
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import cast
@@ -171,6 +173,42 @@ def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> Non
         planner(brokers).stream_ranges(start, end)
     ranges = planner(brokers, fail=False).stream_ranges(start, end)
     assert [(each.start, each.end, each.topic_id) for each in ranges] == [(0, 40, OTHER)]
+
+
+@pytest.mark.parametrize("now", [OTHER, None])
+def test_a_batch_whose_topic_was_made_anew_since_it_was_planned_can_be_run_again(
+    now: UUID | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both of its ends are of the old topic, of which no broker has anything. A query that takes losses has to get past
+    it, and the next batch begins with the new topic.
+    """
+    start, end = {A0: Position(100, 5, ID)}, {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=now or ID)
+    brokers.unheard = 100 if now is None else 0
+    reason = "there is no such topic any more" if now is None else "it was made anew"
+    text = f"a-0: offsets 100 to 149, up to leader epoch 6, were to be read and are gone: .*{reason}"
+    with pytest.raises(DataLoss, match=text):
+        planner(brokers).stream_ranges(start, end)
+    with caplog.at_level(logging.WARNING, "tidelog.spark"):
+        assert planner(brokers, fail=False).stream_ranges(start, end) == []
+    assert re.search(text, caplog.text)
+    # The first batch of all, with a partition that was new.
+    assert planner(brokers, fail=False).stream_ranges({}, end) == []
+    # Nothing was to be read: that what had been read is gone, the next batch tells.
+    assert planner(brokers).stream_ranges(end, end) == []
+    if now is not None:
+        after = planner(brokers, fail=False).latest(end)
+        ranges = planner(brokers, fail=False).stream_ranges(end, after)
+        assert [(each.start, each.end, each.topic_id) for each in ranges] == [(0, 40, OTHER)]
+
+
+def test_a_batch_is_run_again_whatever_one_broker_says_of_its_topic() -> None:
+    start, end = {A0: Position(100, 5, ID)}, {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(150, {5: EpochEnd(5, 120), 6: EpochEnd(6, 150)})
+    for one in ({}, {A0: OTHER}):
+        brokers.one = one
+        [wanted] = planner(brokers).stream_ranges(start, end)
+        assert (wanted.start, wanted.end, wanted.topic_id) == (100, 150, ID)
 
 
 def test_a_topic_that_is_not_there_is_named_and_not_taken_for_an_empty_one() -> None:
