@@ -1,5 +1,6 @@
 """`format("tidelog")` on a real Spark, against real brokers."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from tidelog.client.client import Client
+from tidelog.client.topics import create_topic
 from tidelog.spark import register
 from tidelog.testing import Cluster
 
@@ -184,6 +187,36 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     assert sorted(values(stream.rows())) == sorted(numbered(0, 10) + numbered(50, 65))  # type: ignore[type-var]
 
 
+def test_a_batch_is_run_again_though_its_topic_was_made_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Its offsets are written before it is read. A driver that was killed in between leaves just that."""
+    with Cluster(brokers=1) as cluster:
+        config = {"retention.ms": "-1"}
+        cluster.create_topic("orders", config=config)
+        write(cluster.bootstrap, "orders", numbered(0, 10))
+        # The epochs of the new topic begin again, below that of the old one.
+        cluster.kill(1)
+        cluster.start(1)
+        cluster.wait_leader("orders", 0)
+        stream = Stream(spark, cluster.bootstrap, "orders", tmp_path)
+        stream.run()
+        write(cluster.bootstrap, "orders", numbered(10, 20))
+        stream.run()
+        for left in ("commits/1", "commits/.1.crc"):
+            (tmp_path / "checkpoint" / left).unlink()
+        for left in ("_spark_metadata/1", "_spark_metadata/.1.crc"):
+            (tmp_path / "table" / left).unlink()
+        delete(cluster, "orders")
+        cluster.create_topic("orders", config=config)
+        write(cluster.bootstrap, "orders", numbered(100, 125))
+        with pytest.raises(StreamingQueryException) as caught:
+            stream.run()
+        assert "orders-0: offsets 10 to 19, up to leader epoch" in str(caught.value)
+        assert "were to be read and are gone: the topic had the id" in str(caught.value)
+        stream.run(failOnDataLoss="false")
+        stream.run()
+        assert sorted(values(stream.rows())) == sorted(numbered(0, 10) + numbered(100, 125))  # type: ignore[type-var]
+
+
 def delete(cluster: Cluster, name: str) -> None:
     command = [sys.executable, "-m", "tidelog", "topics", "delete", name, "--bootstrap", cluster.bootstrap]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -218,6 +251,35 @@ def test_records_that_an_unclean_election_lost_are_named(spark: SparkSession, tm
         rows = stream.rows()
         assert len(rows) == 45
         assert {bytes(row.value) for row in rows} == {*numbered(0, 20), *numbered(100, 125)}
+
+
+def test_a_broker_that_is_cut_off_makes_no_partition_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """It has not heard of the topic, and the driver that is started again reaches it first. Had the partition been
+    given up, it would be new when the broker is back, and every row be read twice.
+    """
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("warm", replication_factor=3)
+        cluster.isolate(3)
+        cluster.wait_isr("warm", 0, {1, 2})
+        first, second, cut_off = cluster.bootstrap.split(",")
+        asyncio.run(made(f"{first},{second}", "orders"))
+        write(f"{first},{second}", "orders", numbered(0, 20))
+        stream = Stream(spark, f"{first},{second}", "orders", tmp_path)
+        stream.run()
+        stream.options["kafka.bootstrap.servers"] = f"{cut_off},{first},{second}"
+        stream.run()
+        stream.run(failOnDataLoss="false")
+        cluster.heal()
+        cluster.wait_isr("warm", 0, {1, 2, 3})
+        write(cluster.bootstrap, "orders", numbered(20, 25))
+        stream.run()
+        assert values(stream.rows()) == numbered(0, 25)
+
+
+async def made(bootstrap: str, name: str) -> None:
+    async with Client(bootstrap) as client:
+        config = {"retention.ms": "-1"}
+        await client.retrying(lambda: create_topic(client, name, replication_factor=2, config=config))
 
 
 def test_what_an_executor_loads_is_only_what_it_needs() -> None:

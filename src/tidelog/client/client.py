@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -44,9 +44,14 @@ class Client:
         retry_timeout_s: float = DEFAULT_RETRY_TIMEOUT_S,
         passing: frozenset[ErrorCode] = RETRIABLE,
         reached_before: bool = False,
+        asks_around: bool = False,
         rng: random.Random | None = None,
     ) -> None:
-        """`passing` errors are tried again. With `reached_before` the cluster is waited for even before it answers."""
+        """`passing` errors are tried again. With `reached_before` the cluster is waited for even before it answers.
+
+        With `asks_around`, after an error that old metadata may be the reason of, the next to be asked is another one:
+        who told us may be cut off from the cluster, and would go on telling the same.
+        """
         self.bootstrap = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else tuple(bootstrap)
         self.metadata = ClusterMetadata()
         self.retry_timeout_s = retry_timeout_s
@@ -57,6 +62,10 @@ class Client:
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._coordinators: dict[str, Address] = {}
+        self._asks_around = asks_around
+        # Asked only when nobody else answers, and who was asked for metadata last.
+        self._avoided: frozenset[Address] = frozenset()
+        self._informant: Address | None = None
         # Once a broker has answered, a failing connection is one that may come back.
         self._was_connected = reached_before
 
@@ -78,15 +87,22 @@ class Client:
     async def any_broker(self) -> Connection:
         """A connection to whoever answers: an open one, a known broker, a bootstrap server."""
         for connection in self._connections.values():
-            if _is_usable(connection):
+            if _is_usable(connection) and connection.address not in self._avoided:
                 return connection
         failures: list[str] = []
-        for address in dict.fromkeys((*self.metadata.brokers.values(), *self.bootstrap)):
+        for address in sorted(self._known_addresses(), key=self._avoided.__contains__):
             try:
                 return await self._connect(address)
             except ConnectionFailed as error:
                 failures.append(str(error))
         raise ConnectionFailed("; ".join(failures))
+
+    def _known_addresses(self) -> list[Address]:
+        return list(dict.fromkeys((*self.metadata.brokers.values(), *self.bootstrap)))
+
+    def avoid(self, addresses: Iterable[Address]) -> None:
+        """From now on `any_broker` takes these only when nobody else answers."""
+        self._avoided = frozenset(addresses)
 
     async def broker(self, node_id: int) -> Connection:
         """A connection to one broker by its id."""
@@ -149,6 +165,7 @@ class Client:
     async def refresh(self, topics: list[str] | None, *, allow_auto_create: bool = False) -> MetadataResponse:
         """Asks for metadata (`None`: of all topics) and remembers the answer."""
         connection = await self.any_broker()
+        self._informant = connection.address
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=allow_auto_create)
         answer = await connection.request(request, MetadataResponse)
@@ -190,6 +207,8 @@ class Client:
                     raise
                 if error.code in STALE_METADATA:
                     self._forget_leaders()
+                    if self._asks_around:
+                        self._avoid_informant()
             except ConnectionFailed:
                 if not self._was_connected or loop.time() + backoff > deadline:
                     raise
@@ -210,6 +229,12 @@ class Client:
             cluster_id=self.metadata.cluster_id, controller_id=-1, brokers=self.metadata.brokers
         )
         self._coordinators.clear()
+
+    def _avoid_informant(self) -> None:
+        if self._informant is not None:
+            avoided = self._avoided | {self._informant}
+            # When all have been asked, a new round begins.
+            self.avoid(avoided if set(self._known_addresses()) - avoided else {self._informant})
 
     async def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)

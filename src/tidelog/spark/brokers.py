@@ -4,8 +4,7 @@ Spark calls from ordinary threads, so this is the client on a loop of its own, o
 """
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
@@ -15,9 +14,11 @@ from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, raise_for
 from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 from tidelog.core.ids import TopicPartition
+from tidelog.spark.agreement import agreed
 from tidelog.spark.offsets import NO_EPOCH
 from tidelog.spark.options import SourceOptions
 from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.messages.metadata import MetadataResponseTopic
 from tidelog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -50,13 +51,26 @@ def refuse_stale(metadata: ClusterMetadata, epochs: Mapping[TopicPartition, int]
             )
 
 
+def _described(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, UUID]:
+    found: dict[TopicPartition, UUID] = {}
+    for topic in topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        raise_for(topic.error_code, what=f"topic {topic.name!r}")
+        for partition in topic.partitions:
+            found[TopicPartition(topic.name or "", partition.partition_index)] = topic.topic_id
+    return dict(sorted(found.items()))
+
+
 class Brokers:
     """Invariant: `_loop` runs only inside of a call."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._loop = asyncio.new_event_loop()
-        self._client = Client(options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC)
+        self._client = Client(
+            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, asks_around=True
+        )
         # For as long as the option partition.metadata.cache.ttl.ms says; by default not at all.
         self._known: dict[TopicPartition, UUID] | None = None
         self._known_at_s = 0.0
@@ -81,38 +95,43 @@ class Brokers:
 
     # --- what there is ---
 
-    def partitions(self, *, anew: bool = False) -> dict[TopicPartition, UUID]:
-        """Of the subscription, as it is now, with the ids of their topics. A topic that is not there has none."""
+    def partitions(self) -> dict[TopicPartition, UUID]:
+        """Of the subscription, as one broker knows it now, with the ids of their topics. A topic that is not there has
+        none.
+        """
         now_s = self._loop.time()
-        if anew or self._known is None or 1000 * (now_s - self._known_at_s) >= self._options.metadata_ttl_ms:
+        if self._known is None or 1000 * (now_s - self._known_at_s) >= self._options.metadata_ttl_ms:
             self._known, self._known_at_s = self._run(lambda: self._client.retrying(self._partitions)), now_s
         return dict(self._known)
 
     async def _partitions(self) -> dict[TopicPartition, UUID]:
         subscription = self._options.subscription
         if subscription.pattern is not None:
-            pattern = re.compile(subscription.pattern)
             answer = await self._client.refresh(None)
+            # An error of a topic that nobody asked for is nobody's.
             topics = [
                 each
                 for each in answer.topics
-                # Found anywhere in the name, as Spark's source does it.
-                if each.name is not None and not each.is_internal and pattern.search(each.name)
+                if each.name is not None and not each.is_internal and subscription.matches(each.name)
             ]
         else:
             assigned = sorted(subscription.assigned or ())
             named = list(subscription.topics or dict.fromkeys(tp.topic for tp in assigned))
             topics = list((await self._client.refresh(named)).topics)
-        found: dict[TopicPartition, UUID] = {}
-        for topic in topics:
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                continue
-            raise_for(topic.error_code, what=f"topic {topic.name!r}")
-            for partition in topic.partitions:
-                found[TopicPartition(topic.name or "", partition.partition_index)] = topic.topic_id
-        if subscription.assigned is not None:
-            return {tp: found[tp] for tp in sorted(subscription.assigned & found.keys())}
-        return dict(sorted(found.items()))
+        return {tp: topic_id for tp, topic_id in _described(topics).items() if subscription.takes(tp)}
+
+    def of_topics(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
+        """Of topics, subscribed to or not, as one broker knows them now."""
+
+        async def attempt() -> dict[TopicPartition, UUID]:
+            return _described((await self._client.refresh(sorted(names))).topics)
+
+        return self._run(lambda: self._client.retrying(attempt)) if names else {}
+
+    def agreed(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
+        """Of topics, as the brokers say together. ApiError if they do not come to say the same."""
+        self._known = None
+        return self._run(lambda: self._client.retrying(lambda: agreed(self._client, names))) if names else {}
 
     # --- where they begin and end ---
 

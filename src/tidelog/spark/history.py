@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tidelog.core.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from tidelog.spark.brokers import EpochEnd
-from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets
+from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, is_another
 
 ADVICE: Final = "With failOnDataLoss=false the query goes on with what there is"
 
@@ -48,14 +48,51 @@ def rewritten(
     found = []
     for tp, at in sorted(start.items()):
         now = ids.get(tp, ZERO_UUID)
-        if ZERO_UUID not in (at.topic_id, now) and at.topic_id != now:
-            reason = f"the topic had the id {uuid_to_text(at.topic_id)} and has {uuid_to_text(now)}: it was made anew"
-            found.append(Rewritten(tp, 0, at.offset, reason))
+        if is_another(at.topic_id, now):
+            found.append(Rewritten(tp, 0, at.offset, _made_anew(at.topic_id, now)))
             continue
         end = ends.get(tp)
         if end is not None and (end.epoch < 0 or end.end_offset < at.offset):
             found.append(Rewritten(tp, max(end.end_offset, 0), at.offset, _reason(at, end)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """What a batch was to read of a topic that was deleted, or made anew, since it was planned."""
+
+    tp: TopicPartition
+    first: int
+    end: int
+    epoch: int
+    reason: str
+
+    def __str__(self) -> str:
+        epochs = "" if self.epoch == NO_EPOCH else f", up to leader epoch {self.epoch},"
+        return f"{self.tp}: offsets {self.first} to {self.end - 1}{epochs} were to be read and are gone: {self.reason}"
+
+
+def vanished(start: StreamOffsets, end: StreamOffsets, ids: Mapping[TopicPartition, UUID]) -> list[Vanished]:
+    """The partitions of a planned batch of which nothing is left, also those of which nothing was to be read."""
+    found = []
+    topics = {tp.topic: topic_id for tp, topic_id in ids.items()}
+    for tp, at in sorted(end.items()):
+        now = topics.get(tp.topic, ZERO_UUID)
+        if is_another(at.topic_id, now):
+            reason = _made_anew(at.topic_id, now)
+        elif tp not in ids:
+            reason = f"there is no such {'partition' if tp.topic in topics else 'topic'} any more"
+        else:
+            continue
+        begun = start.get(tp)
+        # A partition that was new then, or another topic's before, was to be read from its beginning.
+        first = 0 if begun is None or is_another(begun.topic_id, at.topic_id) else begun.offset
+        found.append(Vanished(tp, first, at.offset, at.epoch, reason))
+    return found
+
+
+def _made_anew(before: UUID, now: UUID) -> str:
+    return f"the topic had the id {uuid_to_text(before)} and has {uuid_to_text(now)}: it was made anew"
 
 
 def _reason(at: Position, end: EpochEnd) -> str:

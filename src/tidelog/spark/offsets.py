@@ -30,6 +30,11 @@ class Position:
     topic_id: UUID = ZERO_UUID
 
 
+def is_another(topic_id: UUID, now: UUID) -> bool:
+    """Whether a topic was made anew. Of one without an id nobody can tell."""
+    return ZERO_UUID not in (topic_id, now) and topic_id != now
+
+
 StreamOffsets = Mapping[TopicPartition, Position]
 
 

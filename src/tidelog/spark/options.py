@@ -93,6 +93,17 @@ class Subscription:
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
 
+    def takes(self, tp: TopicPartition) -> bool:
+        if self.assigned is not None:
+            return tp in self.assigned
+        return self.matches(tp.topic)
+
+    def matches(self, topic: str) -> bool:
+        """By name or pattern, which is found anywhere in the name, as Spark's source does it."""
+        if self.pattern is not None:
+            return re.search(self.pattern, topic) is not None
+        return topic in (self.topics or ())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:

@@ -1,14 +1,14 @@
 """From options and what the brokers say to offsets and ranges: all that a reader decides on the driver."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 from tidelog.client.offsets import FoundOffset
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.brokers import Brokers, EpochEnd
-from tidelog.spark.history import DataLoss, rewritten, to_ask
-from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, names
+from tidelog.spark.history import DataLoss, rewritten, to_ask, vanished
+from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, is_another, names
 from tidelog.spark.options import OptionError, SourceOptions
 from tidelog.spark.points import (
     EARLIEST,
@@ -25,6 +25,12 @@ from tidelog.spark.ranges import OffsetRange, cut
 
 log = logging.getLogger("tidelog.spark")
 
+Ids = Mapping[TopicPartition, UUID]
+
+
+def _is_anew(tp: TopicPartition, at: Position, ids: Ids) -> bool:
+    return tp in ids and is_another(at.topic_id, ids[tp])
+
 
 class Planner:
     """Of one query."""
@@ -35,30 +41,46 @@ class Planner:
 
     # --- what there is ---
 
-    def _existing(self) -> dict[TopicPartition, UUID]:
+    def _existing(self, known: StreamOffsets) -> dict[TopicPartition, UUID]:
         """All that the subscription names. OptionError if something of it is not there."""
 
-        def missing(ids: Mapping[TopicPartition, UUID]) -> list[str]:
+        def missing(ids: Ids) -> dict[str, str]:
             asked = self.options.subscription
             if asked.assigned is not None:
-                return [f"assign: there is no partition {tp}" for tp in sorted(asked.assigned - ids.keys())]
+                lacking = sorted(asked.assigned - ids.keys(), reverse=True)
+                return {tp.topic: f"assign: there is no partition {tp}" for tp in lacking}
             there = {tp.topic for tp in ids}
-            return [f"subscribe: there is no topic {name}" for name in asked.topics or () if name not in there]
+            return {name: f"subscribe: there is no topic {name}" for name in asked.topics or () if name not in there}
 
-        ids = self._heard_of(lambda found: not missing(found))
-        for line in missing(ids):
+        ids = self._subscribed(known, missing)
+        for line in sorted(missing(ids).values()):
             raise OptionError(line)
         return ids
 
-    def _heard_of(self, complete: Callable[[Mapping[TopicPartition, UUID]], bool]) -> dict[TopicPartition, UUID]:
-        """The partitions of the subscription. A broker may not have heard yet of what another one has told."""
-        ids = self._brokers.partitions()
+    def _subscribed(
+        self, known: StreamOffsets, missing: Callable[[Ids], Collection[str]]
+    ) -> dict[TopicPartition, UUID]:
+        takes = self.options.subscription.takes
+        ids = self._sure(self._brokers.partitions(), known, missing)
+        return {tp: topic_id for tp, topic_id in sorted(ids.items()) if takes(tp)}
+
+    def _sure(
+        self, ids: Ids, known: StreamOffsets, missing: Callable[[Ids], Collection[str]]
+    ) -> dict[TopicPartition, UUID]:
+        """`ids`, one broker's word, unless topics are `missing` or have another id than is `known`: that has to be what
+        the brokers say together, and again some time later, since none may have heard yet of what is missing.
+        """
+        doubtful = {*missing(ids), *(tp.topic for tp, at in known.items() if _is_anew(tp, at, ids))}
+        told = {tp: topic_id for tp, topic_id in ids.items() if tp.topic not in doubtful}
+        if not doubtful:
+            return told
+        found = told | self._brokers.agreed(doubtful)
         for _ in range(self.options.fetch_offset_retries):
-            if complete(ids):
+            if not missing(found):
                 break
             self._brokers.sleep(self.options.fetch_offset_retry_interval_ms / 1000)
-            ids = self._brokers.partitions(anew=True)
-        return ids
+            found = told | self._brokers.agreed(doubtful)
+        return found
 
     # --- where a query begins and ends ---
 
@@ -111,7 +133,7 @@ class Planner:
     def batch_ranges(self) -> list[OffsetRange]:
         """Of every partition, before they are cut into tasks."""
         options = self.options
-        ids = self._existing()
+        ids = self._existing(options.starting.offsets if isinstance(options.starting, SpecificOffsets) else {})
         start = self.resolve(options.starting, ids, starting=True)
         end = self.resolve(options.ending, ids, starting=False)
         epochs: dict[TopicPartition, int] = {}
@@ -145,10 +167,10 @@ class Planner:
     # --- a stream ---
 
     def initial(self) -> dict[TopicPartition, Position]:
-        ids = self._existing()
         starting = self.options.starting
-        offsets = self.resolve(starting, ids, starting=True)
         known = starting.offsets if isinstance(starting, SpecificOffsets) else {}
+        ids = self._existing(known)
+        offsets = self.resolve(starting, ids, starting=True)
         epochs = self._brokers.epochs_before(offsets, self._newest_epochs(offsets))
         return {
             # An epoch that the user gave is what was read there: it stays, and is checked.
@@ -158,7 +180,8 @@ class Planner:
 
     def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
         """Where the partitions of the subscription end now; not before `start`, unless it stays so."""
-        ids = self._heard_of(lambda found: start.keys() <= found.keys())
+        takes = self.options.subscription.takes
+        ids = self._subscribed(start, lambda found: {tp.topic for tp in start.keys() - found.keys() if takes(tp)})
         same = {tp: at for tp, at in start.items() if tp in ids and at.topic_id in (ZERO_UUID, ids[tp])}
         self._brokers.require_epochs(to_ask(same))
         found = self._brokers.latest(ids)
@@ -222,6 +245,7 @@ class Planner:
         gone = start.keys() - end.keys()
         if gone:
             self._data_loss([f"{tp} is gone, it was read up to {start[tp].offset}" for tp in sorted(gone)])
+        end = self._still_there(start, end)
         begun = self.begin_new({tp: at for tp, at in start.items() if tp in end}, end)
         ids = {tp: at.topic_id for tp, at in end.items()}
         begun |= self._check_history(begun, ids)
@@ -242,6 +266,19 @@ class Planner:
             for tp, at in sorted(end.items())
         ]
         return self.cut(ranges)
+
+    def _still_there(self, start: StreamOffsets, end: StreamOffsets) -> StreamOffsets:
+        """`end` without what cannot be read any more: a batch that was planned is run again by a query that is started
+        again, and its topic may have been deleted or made anew meanwhile. Nothing of the old one is left to compare;
+        what there is instead the next batch reads, from its beginning.
+        """
+        ids = self._brokers.of_topics({tp.topic for tp in end})
+        ids = self._sure(ids, end, lambda found: {tp.topic for tp in end.keys() - found.keys()})
+        found = vanished(start, end, ids)
+        lost = [each for each in found if each.first < each.end]
+        if lost:
+            self._data_loss([str(each) for each in lost])
+        return {tp: at for tp, at in end.items() if tp not in {each.tp for each in found}}
 
     def cut(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         options = self.options

@@ -19,9 +19,10 @@ from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError, raise_f
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_log, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
+from tidelog.spark.agreement import agreed
 from tidelog.spark.brokers import refuse_stale
 from tidelog.spark.history import DataLoss
-from tidelog.spark.offsets import NO_EPOCH
+from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.ranges import OffsetRange
 from tidelog.wire.buffers import Buffer
@@ -103,8 +104,14 @@ def read(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatc
         fetching.stop()
 
 
-class _MadeAnew(Exception):
-    """The topic has another id than when the range was planned: its offsets are other records."""
+# With those words the leader, or who was asked for it, says that there is no such partition.
+_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+class _Gone(Exception):
+    """The topic is not there any more, or has another id than when the range was planned and other records. Made with
+    which of the two.
+    """
 
 
 class _Fetching:
@@ -162,7 +169,11 @@ class _Fetching:
         options = self._options
         # The driver has spoken to the cluster, and been told of the topic.
         async with Client(
-            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, reached_before=True
+            options.bootstrap,
+            settings=options.connection,
+            passing=RETRIABLE_OF_KNOWN_TOPIC,
+            reached_before=True,
+            asks_around=True,
         ) as client:
             await self._fetch_all(client)
 
@@ -176,8 +187,8 @@ class _Fetching:
             is_late = loop.time() - moved_at > options.poll_timeout_ms / 1000
             try:
                 data, leader = await self._fetch(client, position, epoch)
-            except _MadeAnew:
-                self._lost(position, wanted.end, "the topic was deleted and made anew")
+            except _Gone as gone:
+                self._lost(position, wanted.end, str(gone))
                 return
             diverging = data.diverging_epoch
             if diverging.epoch >= 0:
@@ -249,8 +260,10 @@ class _Fetching:
         async def attempt() -> tuple[PartitionData, Connection]:
             leader = await client.leader_of(tp.topic, tp.partition)
             known = client.metadata.topics[tp.topic]
-            if ZERO_UUID not in (self._wanted.topic_id, known.topic_id) and known.topic_id != self._wanted.topic_id:
-                raise _MadeAnew
+            if is_another(self._wanted.topic_id, known.topic_id):
+                # As one broker says, which may be cut off and have the topic as it was before.
+                await self._raise_if_gone(client)
+                raise_for(ErrorCode.INCONSISTENT_TOPIC_ID, what=str(tp))
             # Of a leader older than the end of the range too: it may have there what was given up since.
             refuse_stale(client.metadata, {tp: max(epoch, self._wanted.end_epoch)})
             connection = await client.broker(leader)
@@ -282,7 +295,24 @@ class _Fetching:
                 # Over its quota a reader is answered with nothing, and with how long to stay away.
                 await asyncio.sleep(answer.throttle_time_ms / 1000)
 
-        return await client.retrying(attempt, timeout_s=options.poll_timeout_ms / 1000)
+        timeout_s = options.poll_timeout_ms / 1000
+        try:
+            return await client.retrying(attempt, timeout_s=timeout_s)
+        except ApiError as error:
+            if error.code in _UNKNOWN:
+                # For as long as there was time. One broker that is cut off would say so too.
+                may_take_s = min(timeout_s, client.retry_timeout_s)
+                await client.retrying(lambda: self._raise_if_gone(client), timeout_s=may_take_s)
+            raise
+
+    async def _raise_if_gone(self, client: Client) -> None:
+        """_Gone if the brokers say together that there is no such partition any more, or one of another topic."""
+        tp = self._wanted.tp
+        ids = await agreed(client, [tp.topic])
+        if any(is_another(self._wanted.topic_id, topic_id) for topic_id in ids.values()):
+            raise _Gone("the topic was deleted and made anew")
+        if tp not in ids:
+            raise _Gone("the topic was deleted" if not ids else "there is no such partition any more")
 
     async def _out_of_range(self, client: Client, position: int, *, is_late: bool) -> int:
         """Where to go on."""

@@ -1,13 +1,14 @@
 """S5: what a checkpoint holds, and how a rewritten history is found."""
 
 import json
+import re
 from uuid import UUID
 
 import pytest
 
-from tidelog.core.ids import TopicPartition
+from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.brokers import EpochEnd
-from tidelog.spark.history import rewritten, to_ask
+from tidelog.spark.history import rewritten, to_ask, vanished
 from tidelog.spark.offsets import BadOffsets, Position, backlog, offsets_json, parse_offsets
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -73,6 +74,29 @@ def test_diverged_is_what_ends_before_we_read(end: EpochEnd, first: int | None, 
     for each in found:
         assert f"a-0: offsets {first} to 100 were read" in str(each)
         assert says in str(each)
+
+
+@pytest.mark.parametrize(
+    ("begun", "ids", "told"),
+    [
+        (Position(3, 1, ID), {A0: ID}, None),
+        (Position(3, 1, ID), {A0: ZERO_UUID}, None),
+        (Position(3, 1, ID), {A0: OTHER}, "offsets 3 to 8, up to leader epoch 2, were to be read and are gone: the"),
+        # With fewer partitions.
+        (Position(3, 1, ID), {A1: OTHER}, "made anew"),
+        (Position(3, 1, ID), {A1: ID}, "there is no such partition any more"),
+        (Position(3, 1, ID), {}, "offsets 3 to 8, .*: there is no such topic any more"),
+        (None, {}, "offsets 0 to 8"),
+        (Position(3, 1, OTHER), {}, "offsets 0 to 8"),
+    ],
+)
+def test_of_a_topic_that_is_gone_nothing_can_be_read(
+    begun: Position | None, ids: dict[TopicPartition, UUID], told: str | None
+) -> None:
+    found = vanished({} if begun is None else {A0: begun}, {A0: Position(9, 2, ID)}, ids)
+    assert len(found) == (told is not None)
+    if told is not None:
+        assert re.search(told, str(found[0]))
 
 
 def test_a_topic_made_anew_is_another_history() -> None:

@@ -1,6 +1,8 @@
 """What the driver decides when brokers know less, or other things, than was read from them (S5, S6)."""
 
-from collections.abc import Iterable, Mapping
+import logging
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 from uuid import UUID
@@ -35,14 +37,22 @@ class ToyBrokers:
         self.topic_id = topic_id
         self.begins = begins
         self.slept = 0
-        # How often it is asked before it has heard of the topic.
+        # How often they are asked before they have heard of the topic.
         self.unheard = 0
+        # What one broker says for itself, if that is something else.
+        self.one: dict[TopicPartition, UUID] | None = None
 
-    def partitions(self, *, anew: bool = False) -> dict[TopicPartition, UUID]:
+    def partitions(self) -> dict[TopicPartition, UUID]:
+        return self.agreed(["a"]) if self.one is None else self.one
+
+    def of_topics(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
+        return {tp: topic_id for tp, topic_id in self.partitions().items() if tp.topic in names}
+
+    def agreed(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
         if self.unheard:
             self.unheard -= 1
             return {}
-        return {A0: self.topic_id}
+        return {A0: self.topic_id} if "a" in names else {}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, self.begins)
@@ -165,6 +175,42 @@ def test_a_topic_made_anew_is_read_from_its_beginning_if_that_is_wanted() -> Non
     assert [(each.start, each.end, each.topic_id) for each in ranges] == [(0, 40, OTHER)]
 
 
+@pytest.mark.parametrize("now", [OTHER, None])
+def test_a_batch_whose_topic_was_made_anew_since_it_was_planned_can_be_run_again(
+    now: UUID | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both of its ends are of the old topic, of which no broker has anything. A query that takes losses has to get past
+    it, and the next batch begins with the new topic.
+    """
+    start, end = {A0: Position(100, 5, ID)}, {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=now or ID)
+    brokers.unheard = 100 if now is None else 0
+    reason = "there is no such topic any more" if now is None else "it was made anew"
+    text = f"a-0: offsets 100 to 149, up to leader epoch 6, were to be read and are gone: .*{reason}"
+    with pytest.raises(DataLoss, match=text):
+        planner(brokers).stream_ranges(start, end)
+    with caplog.at_level(logging.WARNING, "tidelog.spark"):
+        assert planner(brokers, fail=False).stream_ranges(start, end) == []
+    assert re.search(text, caplog.text)
+    # The first batch of all, with a partition that was new.
+    assert planner(brokers, fail=False).stream_ranges({}, end) == []
+    # Nothing was to be read: that what had been read is gone, the next batch tells.
+    assert planner(brokers).stream_ranges(end, end) == []
+    if now is not None:
+        after = planner(brokers, fail=False).latest(end)
+        ranges = planner(brokers, fail=False).stream_ranges(end, after)
+        assert [(each.start, each.end, each.topic_id) for each in ranges] == [(0, 40, OTHER)]
+
+
+def test_a_batch_is_run_again_whatever_one_broker_says_of_its_topic() -> None:
+    start, end = {A0: Position(100, 5, ID)}, {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(150, {5: EpochEnd(5, 120), 6: EpochEnd(6, 150)})
+    for one in ({}, {A0: OTHER}):
+        brokers.one = one
+        [wanted] = planner(brokers).stream_ranges(start, end)
+        assert (wanted.start, wanted.end, wanted.topic_id) == (100, 150, ID)
+
+
 def test_a_topic_that_is_not_there_is_named_and_not_taken_for_an_empty_one() -> None:
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
     brokers.unheard = 100
@@ -178,11 +224,32 @@ def test_a_topic_that_is_not_there_is_named_and_not_taken_for_an_empty_one() -> 
 def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again() -> None:
     """Or a query that takes losses would begin anew with a topic of which it has read a part."""
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
-    brokers.unheard = 2
+    brokers.unheard = 3
     assert planner(brokers).initial() == {A0: Position(40, 0, ID)}
-    brokers.unheard = 2
+    brokers.unheard = 3
     assert planner(brokers, fail=False).latest({A0: Position(30, 0, ID)}) == {A0: Position(40, 0, ID)}
-    assert brokers.slept == 4
+    assert brokers.slept == 2 * 2
+
+
+@pytest.mark.parametrize("one", [{}, {A0: OTHER}])
+def test_a_partition_is_not_gone_because_one_broker_says_so(one: dict[TopicPartition, UUID]) -> None:
+    """It may be cut off from the others. The partition would be new once it has heard of it: all rows twice."""
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    brokers.one = one
+    assert planner(brokers, fail=False).latest({A0: Position(30, 0, ID)}) == {A0: Position(40, 0, ID)}
+    assert brokers.slept == 0
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    start = '{"a": {"id": "AAAAAAAAAAcAAAAAAAAAAA", "0": {"offset": 30, "epoch": 0}}}'
+    batch = parse(given | {"startingOffsets": start}, streaming=False)
+    [wanted] = Planner(batch, cast(Brokers, brokers)).batch_ranges()
+    assert (wanted.start, wanted.end, wanted.topic_id) == (30, 40, ID)
+
+
+def test_what_is_not_subscribed_to_any_more_is_not_looked_for() -> None:
+    brokers = ToyBrokers(40, {0: EpochEnd(0, 40)})
+    start = {A0: Position(30, 0, ID), TopicPartition("b", 0): Position(7, 0, OTHER)}
+    assert planner(brokers).latest(start).keys() == {A0}
+    assert brokers.slept == 0
 
 
 def test_a_partition_that_came_is_read_from_its_beginning_and_one_that_went_is_told() -> None:

@@ -162,6 +162,49 @@ def test_a_topic_made_anew_has_nothing_of_the_old_one(fail: bool, caplog: pytest
     assert leader.fetches == []
 
 
+def test_a_topic_is_not_made_anew_because_one_broker_says_so() -> None:
+    """The executor may have reached one that is cut off, and knows the topic as it was before."""
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
+    leader.topic_id, told = OTHER, leader.handlers[MetadataRequest]
+
+    def once(request: Any, version: int) -> Any:
+        answer = told(request, version)
+        leader.topic_id = ID
+        return answer
+
+    leader.on(MetadataRequest, once)
+    assert leader.numbers() == list(range(10))
+
+
+@pytest.mark.parametrize("others", [[], [2, 3]])
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID])
+def test_a_topic_that_was_deleted_is_lost_when_the_brokers_say_so_for_long_enough(
+    others: list[int], code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not when others are named, and cannot be asked: the one that answers may be cut off."""
+    leader = Leader(lambda number, asked: PartitionData(error_code=code))
+    told = leader.handlers[MetadataRequest]
+
+    def deleted(request: Any, version: int) -> Any:
+        answer: Any = told(request, version)
+        if leader.fetches or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            answer.topics = [MetadataResponseTopic(name="a", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        answer.brokers += [MetadataResponseBroker(node_id=each, host="127.0.0.1", port=1) for each in others]
+        return answer
+
+    leader.on(MetadataRequest, deleted)
+    if others:
+        with pytest.raises(ApiError, match="too few to say which topics there are"):
+            leader.numbers(fail=False, patience_ms=300)
+        return
+    text = "a-0: offsets 0 to 9 are lost to this query: the topic was deleted"
+    with pytest.raises(DataLoss, match=text):
+        leader.numbers(patience_ms=300)
+    with caplog.at_level(logging.WARNING, "tidelog.spark"):
+        assert leader.numbers(fail=False, patience_ms=300) == []
+    assert text in caplog.text
+
+
 def test_a_task_waits_for_a_broker_that_cannot_be_reached_or_has_not_heard_of_the_topic() -> None:
     """The driver has been told of it: one that is being started again is no reason to give a batch up."""
     leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
