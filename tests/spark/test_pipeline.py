@@ -322,6 +322,51 @@ def test_a_database_and_files_get_each_batch_and_numbers_are_served_meanwhile(
     assert 'tidelog_pipeline_backlog_records{pipeline="p",query="files",source="orders"} 0\n' in pipelines.scraped[-1]
 
 
+def test_a_database_has_the_whole_result_and_nothing_else_however_often_a_batch_runs(
+    pipelines: Pipelines, cluster: Cluster, topic: Topic
+) -> None:
+    """L1: appended, each batch of mode `complete` would add all that the ones before have written."""
+    name = topic()
+    write(cluster, name, objects(0, 30))
+    database = {
+        "url": f"jdbc:derby:{pipelines.folder}/database;create=true",
+        "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        "dbtable": "sums",
+    }
+    options = ", ".join(f'{key} = "{value}"' for key, value in database.items())
+    text = f"""
+        [pipeline]
+        checkpoint = "checkpoint"
+        [sources.orders]
+        topics = "{name}"
+        value = {{ format = "json", schema = "id BIGINT, name STRING" }}
+        options = {{ maxOffsetsPerTrigger = 10 }}
+        [steps.counted]
+        sql = "select id % 2 as odd, count(*) as n from orders group by 1"
+        [sinks.database]
+        from = "counted"
+        format = "jdbc"
+        mode = "complete"
+        options = {{ {options} }}
+        [dead_letters]
+        path = "dead"
+    """
+
+    def counts() -> list[tuple[int, int]]:
+        found = pipelines.spark.read.format("jdbc").options(**database).load()
+        return sorted((row[0], row[1]) for row in found.collect())
+
+    state = pipelines.run(text)
+    assert [each.total_batches for each in state.queries if each.name == "database"] == [3]
+    assert counts() == [(0, 15), (1, 15)]
+    # As it is when a run is killed after it has written and before Spark has noted that.
+    commits = pipelines.folder / "checkpoint" / "queries" / "database" / "commits"
+    for file in (commits / "2", commits / ".2.crc"):
+        file.unlink(missing_ok=True)
+    pipelines.run(text)
+    assert counts() == [(0, 15), (1, 15)]
+
+
 def test_latest_is_looked_up_once_for_all_queries(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:
     """A run that ended before its first batch does not lose what came meanwhile."""
     name = topic()

@@ -131,6 +131,22 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
         ('path = "out"', "", "p.toml:26: sinks.table.path: is missing: the directory of the parquet files"),
         ('path = "out"', 'path = "out"\nmode = "update"', "p.toml:30: sinks.table.mode: files are appended to"),
         (
+            'format = "parquet"\npath = "out"',
+            'format = "jdbc"\nmode = "update"',
+            "p.toml:29: sinks.table.mode: jdbc would get each change as one more row; mode complete writes all anew",
+        ),
+        (
+            'format = "parquet"\npath = "out"',
+            'format = "mongodb"\neach_batch = true\nmode = "update"',
+            "p.toml:30: sinks.table.mode: mongodb would get each change as one more row",
+        ),
+        (
+            'format = "parquet"\npath = "out"',
+            'topic = "t"\neach_batch = true\nmode = "complete"',
+            "p.toml:30: sinks.table.mode: with each_batch a topic is appended to; without it, it takes mode complete",
+        ),
+        ('format = "parquet"\npath = "out"', 'format = "jdbc"\nmode = "complete"', None),
+        (
             'path = "out"',
             'path = "out"\ntopic = "t"',
             "p.toml:30: sinks.table.topic: is for topics, and format is parq",

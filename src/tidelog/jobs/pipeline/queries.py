@@ -30,6 +30,8 @@ _FORMAT: Final = "tidelog"
 _FILE_LOG: Final = "_spark_metadata"
 _OWNER: Final = "_tidelog.owner"
 _ID: Final = "_tidelog.id"
+# Of a database that is written anew: its table stays what it is, with its types, keys and grants.
+_TRUNCATES: Final = "truncate"
 _SECURITY: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
@@ -217,8 +219,14 @@ class Builder:
 
 
 def _write_batch(rows: DataFrame, sink: Sink, options: dict[str, str]) -> None:
-    """At least once: a batch that runs again is written again."""
-    writer = rows.write.format(sink.format).options(**options).mode("append")
+    """At least once: a batch that runs again is written again. In mode `complete` a batch is the whole table."""
+    if sink.mode == "complete":
+        # Whatever was there goes, also what an earlier try of this batch has left.
+        writer = rows.write.format(sink.format).options(**options).mode("overwrite")
+        if sink.format == "jdbc" and _TRUNCATES not in {key.lower() for key in options}:
+            writer = writer.option(_TRUNCATES, "true")
+    else:
+        writer = rows.write.format(sink.format).options(**options).mode("append")
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     writer.save(sink.path) if sink.path is not None else writer.save()
