@@ -95,17 +95,22 @@ BAD: dict[bytes, str] = {
     b'{"id": "x", "name": "n"}': "the value does not fit its schema: id bigint",
     b'{"id": 1.5}': "the value does not fit its schema: id bigint",
     b'{"id": 1, "at": "soon"}': "the value does not fit its schema: at timestamp",
+    b'{"id": 1, "at": 1767614400000}': "the value has a number for a timestamp: at",
+    b'{"id": 1, "\\u0061t": 17}': "the value has a number for a timestamp: at",
+    b'{"id": 1, "seen": ["2026-01-05T12:00:00Z", 17]}': "the value has a number for a timestamp: seen",
     b'{"id": 1, "deep": {"n": "x"}}': "the value does not fit its schema",
     b'{"name": "n"}': "the value has no id",
     b'{"id": 1, "name": "\xff"}': "the value is not UTF-8",
 }
-ORDERS = """
+ORDERS = '''
     [pipeline]
     checkpoint = "checkpoint"
 
     [sources.orders]
     topics = ["{topic}"]
-    value = {{ format = "json", schema = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, deep STRUCT<n: INT>" }}
+    value = {{ format = "json", schema = """
+      id BIGINT NOT NULL, name STRING, at TIMESTAMP, seen ARRAY<TIMESTAMP>, deep STRUCT<n: INT>
+    """ }}
     key = "string"
     options = {{ maxOffsetsPerTrigger = 50 }}
 
@@ -119,7 +124,7 @@ ORDERS = """
 
     [dead_letters]
     {letters}
-"""
+'''
 
 
 def test_bad_records_go_to_dead_letters_and_the_rest_goes_on(
@@ -379,6 +384,39 @@ def test_latest_is_looked_up_once_for_all_queries(pipelines: Pipelines, cluster:
     pipelines.run(text)
     assert sorted(row.id for row in pipelines.rows("table")) == list(range(10, 15))
     assert [bytes(row.value) for row in pipelines.rows("dead/orders")] == [b"bad"]
+
+
+def test_what_comes_behind_the_watermark_is_counted(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:
+    """L2: Spark drops it without a word. A number that it would take for a time of the far future moves nothing."""
+    name = topic()
+    times: list[object] = [*(f"2026-01-05T{hour}:00:00Z" for hour in (12, 12, 16, 16, 13, 18, 18, 14)), 1767614400000]
+    write(cluster, name, [(None, json.dumps({"at": time}).encode()) for time in (*times, "2026-01-05T20:00:00Z")])
+    text = f"""
+        [pipeline]
+        checkpoint = "checkpoint"
+        metrics_port = 0
+        [sources.orders]
+        topics = "{name}"
+        value = {{ format = "json", schema = "at TIMESTAMP NOT NULL" }}
+        watermark = {{ column = "at", delay = "10 minutes" }}
+        options = {{ maxOffsetsPerTrigger = 1 }}
+        [steps.hours]
+        sql = "select window(at, '1 hour').start as hour, count(*) as n from orders group by window(at, '1 hour')"
+        [sinks.table]
+        from = "hours"
+        format = "parquet"
+        path = "table"
+        [dead_letters]
+        path = "dead"
+    """
+    state = pipelines.run(text)
+    assert sorted((row.hour.hour, row.n) for row in pipelines.rows("table")) == [(12, 2), (16, 2), (18, 2)]
+    assert {each.name: each.late_rows for each in state.queries} == {"table": 2, "dead_letters.orders": 0}
+    assert 'tidelog_pipeline_late_rows_total{pipeline="p",query="table"} 2\n' in pipelines.scraped[-1]
+    [query, _] = StateFolder(pipelines.folder / "checkpoint").read()["queries"]
+    assert (query["late_rows"], query["dead_letters"]) == (2, 0)
+    [letter] = pipelines.rows("dead/orders")
+    assert letter.reason == "the value has a number for a timestamp: at"
 
 
 def test_a_failure_is_one_line(pipelines: Pipelines, topic: Topic) -> None:

@@ -80,7 +80,9 @@ def run(
     if not json:
         rows = sum(each.total_rows for each in state.queries)
         letters = sum(each.dead_letters for each in state.queries)
+        late = sum(each.late_rows for each in state.queries)
         left = f", {letters} of them dead letters" if letters else ""
+        left += f", {late} rows dropped as late" if late else ""
         print(f"{pipeline.name} has ended: {rows} rows read by {len(state.queries)} queries{left}")
 
 
@@ -112,7 +114,7 @@ def _show(found: dict[str, Any]) -> None:
     word = f"{found['name']} {found['state']}, process {found['pid']} on {found['master']}"
     print(f"{word}: {found['error']}" if found["error"] else word)
     print_table(
-        ("QUERY", "BATCH", "ROWS", "ROWS/S", "BATCH MS", "BACKLOG", "DEAD LETTERS", "TO"),
+        ("QUERY", "BATCH", "ROWS", "ROWS/S", "BATCH MS", "BACKLOG", "DEAD LETTERS", "LATE ROWS", "TO"),
         [
             (
                 each["name"],
@@ -122,6 +124,7 @@ def _show(found: dict[str, Any]) -> None:
                 each["batch_ms"],
                 ", ".join(f"{source} {count}" for source, count in each["backlog"].items()),
                 each["dead_letters"],
+                each.get("late_rows", 0),
                 each["sink"],
             )
             for each in found["queries"]
