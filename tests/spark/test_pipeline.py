@@ -190,6 +190,15 @@ def test_a_directory_has_one_writer(
     shutil.rmtree(pipelines.folder / "table" / "_spark_metadata")
     with pytest.raises(PipelineFailed, match=r"table is where table of \w+ writes, not table of \w+"):
         pipelines.run(other)
+    # The same of whole tables: each would call its own the current one, and clear away the other's.
+    whole = other.replace('path = "table"', 'path = "whole"\n    mode = "complete"').replace(
+        "select id, name, _key, _offset from orders", "select count(*) as n from orders"
+    )
+    pipelines.run(whole)
+    made = snapshots.current(pipelines.spark, str(pipelines.folder / "whole"))
+    with pytest.raises(PipelineFailed, match=r"whole is where table of \w+ writes, not table of \w+"):
+        pipelines.run(whole.replace('"other"', '"third"').replace('"dead2"', '"dead3"'))
+    assert snapshots.current(pipelines.spark, str(pipelines.folder / "whole")) == made
     moved = pipelines.folder / "moved"
     shutil.move(pipelines.folder / "checkpoint", moved)
     pipelines.run(text.replace('checkpoint = "checkpoint"', 'checkpoint = "moved"'))
@@ -268,12 +277,14 @@ def test_functions_tables_topics_and_whole_tables(pipelines: Pipelines, cluster:
 def test_a_whole_table_stays_whole_however_batches_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     """With a checkpoint made anew they are counted from 0 again, and one that was not committed runs again."""
     path = str(tmp_path)
+    seen: list[str] = []
     for batch_id in (7, 8, 9, 0, 0, 0):
-        before = snapshots.current(spark, path) if batch_id != 7 else None
         snapshots.write(spark.range(batch_id + 1).coalesce(1), batch_id, path, "parquet", {})
-        assert snapshots.current(spark, path) != before
-        assert spark.read.parquet(snapshots.current(spark, path)).count() == batch_id + 1
-        assert before is None or spark.read.parquet(before).count() > 0
+        seen.append(snapshots.current(spark, path))
+        assert spark.read.parquet(seen[-1]).count() == batch_id + 1
+        # Readers of the one before stay, and nothing that was ever named is written again.
+        assert all(spark.read.parquet(each).count() > 0 for each in seen[-2:])
+    assert len(set(seen)) == len(seen)
     assert len(list(tmp_path.glob("batch-*"))) == 2
 
 

@@ -162,6 +162,12 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
             '[sinks.third]\nfrom = "shaped"\nformat = "json"\npath = "/w/x"\n[dead_letters]',
             "p.toml:38: sinks.third.path: is that of sinks.second already",
         ),
+        (
+            "[dead_letters]",
+            '[sinks.second]\nfrom = "shaped"\nformat = "json"\npath = "out"\nmode = "complete"\neach_batch = true\n'
+            "[dead_letters]",
+            "p.toml:34: sinks.second.path: is that of sinks.table already",
+        ),
         ('path = "out"', 'path = "checkpoint"', "p.toml:29: sinks.table.path: is that of the checkpoint already"),
         (
             'format = "parquet"\npath = "out"',

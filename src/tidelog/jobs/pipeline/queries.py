@@ -83,6 +83,9 @@ class Builder:
         for sink in pipeline.sinks:
             if sink.path is not None and sink.keeps_log:
                 self._check_log(sink.name, sink.path)
+            elif sink.path is not None and sink.is_whole:
+                # Each would call its own table the current one, and clear away the other's.
+                self._claim(sink.name, sink.path)
         made = [(sink.name, _place(sink), self._writer(sink)) for sink in pipeline.sinks]
         if pipeline.dead_letters is not None:
             for source in pipeline.sources:
@@ -110,12 +113,16 @@ class Builder:
             )
         # Two that have done as many batches, be it none yet, are told apart by name: Spark would take what one writes
         # for what the other has written.
+        self._claim(name, path)
+
+    def _claim(self, name: str, path: str) -> None:
+        """ForeignFiles if another query, or one of the same name with another checkpoint, writes there."""
         own = f"{name} of {self._id()}"
         owner = hadoop.claim(self._spark, f"{path}/{_OWNER}", own)
         if owner != own:
             raise ForeignFiles(
-                f"{path} is where {owner} writes, not {own} ({self._pipeline.checkpoint}): Spark would take the "
-                f"batches of one for those of the other; use another path, or remove its {_OWNER} if that one is gone"
+                f"{path} is where {owner} writes, not {own} ({self._pipeline.checkpoint}): the batches of one "
+                f"would be taken for those of the other; use another path, or remove its {_OWNER} if that one is gone"
             )
 
     def _id(self) -> str:
@@ -183,7 +190,7 @@ class Builder:
             frame = frame.select(*key, f.to_json(f.struct("*")).alias("value"))
         options = sink.options | ({"topic": sink.topic} if sink.topic is not None else {})
         writer = frame.writeStream.outputMode(sink.mode)
-        if sink.path is not None and sink.mode == "complete":
+        if sink.path is not None and sink.is_whole:
             path, file_format = sink.path, sink.format
             return writer.foreachBatch(lambda rows, batch: snapshots.write(rows, batch, path, file_format, options))
         if sink.each_batch:
