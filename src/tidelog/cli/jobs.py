@@ -27,7 +27,7 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
     from tidelog.client.client import one_line
     from tidelog.client.errors import ClientError
     from tidelog.jobs import failures
-    from tidelog.jobs.session import NoSpark, start
+    from tidelog.jobs.session import NoSpark, start, stop
     from tidelog.wire.errors import ApiError
 
     try:
@@ -36,7 +36,7 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
         try:
             return work(spark)
         finally:
-            spark.stop()
+            stop(spark)
     except NoSpark as error:
         raise CommandFailed(str(error)) from error
     except (ApiError, ClientError) as error:

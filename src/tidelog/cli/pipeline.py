@@ -160,7 +160,7 @@ def _mistaken(error: Any) -> CommandFailed:
 def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "RunState":
     from dataclasses import asdict
 
-    from tidelog.jobs import session
+    from tidelog.jobs import failures, session
     from tidelog.jobs.pipeline.metrics import served
     from tidelog.jobs.pipeline.state import Busy, StateFolder, folder_of
     from tidelog.jobs.sharing import NotShared, require_shared
@@ -182,11 +182,15 @@ def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "
                 except PipelineFailed as error:
                     raise CommandFailed(str(error)) from error
             finally:
-                spark.stop()
+                session.stop(spark)
     except (Busy, session.NoSpark, NotShared) as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:
         raise CommandFailed(f"{pipeline.name}: {error.strerror or error}") from error
+    except Exception as error:
+        if not failures.is_sparks(error):
+            raise
+        raise CommandFailed(f"{pipeline.name}: {failures.one_line(error)}") from error
 
 
 def _stop_on_signals(stop: Any) -> None:
