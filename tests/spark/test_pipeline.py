@@ -350,15 +350,18 @@ def test_a_database_has_the_whole_result_and_nothing_else_however_often_a_batch_
         "dbtable": "sums",
     }
     options = ", ".join(f'{key} = "{value}"' for key, value in database.items())
-    text = f"""
+    text = f'''
         [pipeline]
         checkpoint = "checkpoint"
         [sources.orders]
         topics = "{name}"
         value = {{ format = "json", schema = "id BIGINT, name STRING" }}
-        options = {{ maxOffsetsPerTrigger = 10 }}
+        options = {{ maxOffsetsPerTrigger = 100 }}
         [steps.counted]
-        sql = "select id % 2 as odd, count(*) as n from orders group by 1"
+        sql = """
+          select odd, if(n > 30, raise_error('too many'), n) as n
+          from (select id % 2 as odd, count(*) as n from orders group by 1)
+        """
         [sinks.database]
         from = "counted"
         format = "jdbc"
@@ -366,21 +369,27 @@ def test_a_database_has_the_whole_result_and_nothing_else_however_often_a_batch_
         options = {{ {options} }}
         [dead_letters]
         path = "dead"
-    """
+    '''
 
     def counts() -> list[tuple[int, int]]:
         found = pipelines.spark.read.format("jdbc").options(**database).load()
         return sorted((row[0], row[1]) for row in found.collect())
 
-    state = pipelines.run(text)
-    assert [each.total_batches for each in state.queries if each.name == "database"] == [3]
-    assert counts() == [(0, 15), (1, 15)]
+    pipelines.run(text)
+    write(cluster, name, objects(30, 60))
+    pipelines.run(text)
+    assert counts() == [(0, 30), (1, 30)]
     # As it is when a run is killed after it has written and before Spark has noted that.
     commits = pipelines.folder / "checkpoint" / "queries" / "database" / "commits"
-    for file in (commits / "2", commits / ".2.crc"):
+    for file in (commits / "1", commits / ".1.crc"):
         file.unlink(missing_ok=True)
     pipelines.run(text)
-    assert counts() == [(0, 15), (1, 15)]
+    assert counts() == [(0, 30), (1, 30)]
+    # What cannot be worked out takes nothing away.
+    write(cluster, name, objects(60, 200))
+    with pytest.raises(PipelineFailed, match="too many"):
+        pipelines.run(text)
+    assert counts() == [(0, 30), (1, 30)]
 
 
 def test_latest_is_looked_up_once_for_all_queries(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as f
 
 from tidelog.jobs import hadoop
@@ -227,13 +227,23 @@ class Builder:
 
 def _write_batch(rows: DataFrame, sink: Sink, options: dict[str, str]) -> None:
     """At least once: a batch that runs again is written again. In mode `complete` a batch is the whole table."""
-    if sink.mode == "complete":
-        # Whatever was there goes, also what an earlier try of this batch has left.
-        writer = rows.write.format(sink.format).options(**options).mode("overwrite")
+    if sink.mode != "complete":
+        _save(rows.write.mode("append"), sink, options)
+        return
+    # Worked out before anything is written: whatever was there goes first, and would be gone if that failed.
+    kept = rows.persist()
+    try:
+        kept.count()
+        writer = kept.write.mode("overwrite")
         if sink.format == "jdbc" and _TRUNCATES not in {key.lower() for key in options}:
             writer = writer.option(_TRUNCATES, "true")
-    else:
-        writer = rows.write.format(sink.format).options(**options).mode("append")
+        _save(writer, sink, options)
+    finally:
+        kept.unpersist()
+
+
+def _save(writer: DataFrameWriter, sink: Sink, options: dict[str, str]) -> None:
+    writer = writer.format(sink.format).options(**options)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     writer.save(sink.path) if sink.path is not None else writer.save()
