@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from tidelog.jobs.audit import live as audit_live
 from tidelog.jobs.audit.compare import Audit, Verdict
 from tidelog.jobs.audit.job import audit_cluster, audit_directories
 from tidelog.jobs.audit.layout import NoLogs
@@ -64,7 +65,9 @@ def check(found: Audit, followers: list[int], flipped: BatchHeader, forged: Batc
     assert [(each.start, each.end, each.records) for each in found.partitions[:2]] == [(0, 400, 1200)] * 2
 
 
-def test_a_clean_report_is_of_a_whole_cluster(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_clean_report_is_of_a_whole_cluster(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the directories do not tell is not taken for fine."""
     with Cluster(brokers=3) as cluster:
         cluster.create_topic("orders", partitions=2, replication_factor=3)
@@ -74,6 +77,18 @@ def test_a_clean_report_is_of_a_whole_cluster(spark: SparkSession, tmp_path: Pat
         live = audit_cluster(spark, cluster.bootstrap)
         assert (live.verdict, live.unread) == (Verdict.CLEAN, [])
         owner = cluster.leader("single", 0)
+        plan = audit_live.plan_live(cluster.bootstrap, ["orders"])
+        cluster.kill(3)
+        with monkeypatch.context() as patched:
+            # It was there when all was planned.
+            patched.setattr(audit_live, "plan_live", lambda *_: plan)
+            live = audit_cluster(spark, cluster.bootstrap)
+        assert live.verdict is Verdict.INCOMPLETE
+        assert [(str(each.tp), each.node) for each in live.unread] == [("orders-0", 3), ("orders-1", 3)]
+        assert [(each.start, each.end, each.differing) for each in live.partitions] == [(0, 50, 0)] * 2
+        cluster.start(3)
+        for partition in (0, 1):
+            cluster.wait_isr("orders", partition, {1, 2, 3})
         for node in (1, 2, 3):
             cluster.stop(node)
 

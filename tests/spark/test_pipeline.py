@@ -95,17 +95,22 @@ BAD: dict[bytes, str] = {
     b'{"id": "x", "name": "n"}': "the value does not fit its schema: id bigint",
     b'{"id": 1.5}': "the value does not fit its schema: id bigint",
     b'{"id": 1, "at": "soon"}': "the value does not fit its schema: at timestamp",
+    b'{"id": 1, "at": 1767614400000}': "the value has a number for a timestamp: at",
+    b'{"id": 1, "\\u0061t": 17}': "the value has a number for a timestamp: at",
+    b'{"id": 1, "seen": ["2026-01-05T12:00:00Z", 17]}': "the value has a number for a timestamp: seen",
     b'{"id": 1, "deep": {"n": "x"}}': "the value does not fit its schema",
     b'{"name": "n"}': "the value has no id",
     b'{"id": 1, "name": "\xff"}': "the value is not UTF-8",
 }
-ORDERS = """
+ORDERS = '''
     [pipeline]
     checkpoint = "checkpoint"
 
     [sources.orders]
     topics = ["{topic}"]
-    value = {{ format = "json", schema = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, deep STRUCT<n: INT>" }}
+    value = {{ format = "json", schema = """
+      id BIGINT NOT NULL, name STRING, at TIMESTAMP, seen ARRAY<TIMESTAMP>, deep STRUCT<n: INT>
+    """ }}
     key = "string"
     options = {{ maxOffsetsPerTrigger = 50 }}
 
@@ -119,7 +124,7 @@ ORDERS = """
 
     [dead_letters]
     {letters}
-"""
+'''
 
 
 def test_bad_records_go_to_dead_letters_and_the_rest_goes_on(
@@ -185,6 +190,15 @@ def test_a_directory_has_one_writer(
     shutil.rmtree(pipelines.folder / "table" / "_spark_metadata")
     with pytest.raises(PipelineFailed, match=r"table is where table of \w+ writes, not table of \w+"):
         pipelines.run(other)
+    # The same of whole tables: each would call its own the current one, and clear away the other's.
+    whole = other.replace('path = "table"', 'path = "whole"\n    mode = "complete"').replace(
+        "select id, name, _key, _offset from orders", "select count(*) as n from orders"
+    )
+    pipelines.run(whole)
+    made = snapshots.current(pipelines.spark, str(pipelines.folder / "whole"))
+    with pytest.raises(PipelineFailed, match=r"whole is where table of \w+ writes, not table of \w+"):
+        pipelines.run(whole.replace('"other"', '"third"').replace('"dead2"', '"dead3"'))
+    assert snapshots.current(pipelines.spark, str(pipelines.folder / "whole")) == made
     moved = pipelines.folder / "moved"
     shutil.move(pipelines.folder / "checkpoint", moved)
     pipelines.run(text.replace('checkpoint = "checkpoint"', 'checkpoint = "moved"'))
@@ -263,12 +277,14 @@ def test_functions_tables_topics_and_whole_tables(pipelines: Pipelines, cluster:
 def test_a_whole_table_stays_whole_however_batches_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     """With a checkpoint made anew they are counted from 0 again, and one that was not committed runs again."""
     path = str(tmp_path)
+    seen: list[str] = []
     for batch_id in (7, 8, 9, 0, 0, 0):
-        before = snapshots.current(spark, path) if batch_id != 7 else None
         snapshots.write(spark.range(batch_id + 1).coalesce(1), batch_id, path, "parquet", {})
-        assert snapshots.current(spark, path) != before
-        assert spark.read.parquet(snapshots.current(spark, path)).count() == batch_id + 1
-        assert before is None or spark.read.parquet(before).count() > 0
+        seen.append(snapshots.current(spark, path))
+        assert spark.read.parquet(seen[-1]).count() == batch_id + 1
+        # Readers of the one before stay, and nothing that was ever named is written again.
+        assert all(spark.read.parquet(each).count() > 0 for each in seen[-2:])
+    assert len(set(seen)) == len(seen)
     assert len(list(tmp_path.glob("batch-*"))) == 2
 
 
@@ -322,6 +338,60 @@ def test_a_database_and_files_get_each_batch_and_numbers_are_served_meanwhile(
     assert 'tidelog_pipeline_backlog_records{pipeline="p",query="files",source="orders"} 0\n' in pipelines.scraped[-1]
 
 
+def test_a_database_has_the_whole_result_and_nothing_else_however_often_a_batch_runs(
+    pipelines: Pipelines, cluster: Cluster, topic: Topic
+) -> None:
+    """L1: appended, each batch of mode `complete` would add all that the ones before have written."""
+    name = topic()
+    write(cluster, name, objects(0, 30))
+    database = {
+        "url": f"jdbc:derby:{pipelines.folder}/database;create=true",
+        "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        "dbtable": "sums",
+    }
+    options = ", ".join(f'{key} = "{value}"' for key, value in database.items())
+    text = f'''
+        [pipeline]
+        checkpoint = "checkpoint"
+        [sources.orders]
+        topics = "{name}"
+        value = {{ format = "json", schema = "id BIGINT, name STRING" }}
+        options = {{ maxOffsetsPerTrigger = 100 }}
+        [steps.counted]
+        sql = """
+          select odd, if(n > 30, raise_error('too many'), n) as n
+          from (select id % 2 as odd, count(*) as n from orders group by 1)
+        """
+        [sinks.database]
+        from = "counted"
+        format = "jdbc"
+        mode = "complete"
+        options = {{ {options} }}
+        [dead_letters]
+        path = "dead"
+    '''
+
+    def counts() -> list[tuple[int, int]]:
+        found = pipelines.spark.read.format("jdbc").options(**database).load()
+        return sorted((row[0], row[1]) for row in found.collect())
+
+    pipelines.run(text)
+    write(cluster, name, objects(30, 60))
+    pipelines.run(text)
+    assert counts() == [(0, 30), (1, 30)]
+    # As it is when a run is killed after it has written and before Spark has noted that.
+    commits = pipelines.folder / "checkpoint" / "queries" / "database" / "commits"
+    for file in (commits / "1", commits / ".1.crc"):
+        file.unlink(missing_ok=True)
+    pipelines.run(text)
+    assert counts() == [(0, 30), (1, 30)]
+    # What cannot be worked out takes nothing away.
+    write(cluster, name, objects(60, 200))
+    with pytest.raises(PipelineFailed, match="too many"):
+        pipelines.run(text)
+    assert counts() == [(0, 30), (1, 30)]
+
+
 def test_latest_is_looked_up_once_for_all_queries(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:
     """A run that ended before its first batch does not lose what came meanwhile."""
     name = topic()
@@ -334,6 +404,39 @@ def test_latest_is_looked_up_once_for_all_queries(pipelines: Pipelines, cluster:
     pipelines.run(text)
     assert sorted(row.id for row in pipelines.rows("table")) == list(range(10, 15))
     assert [bytes(row.value) for row in pipelines.rows("dead/orders")] == [b"bad"]
+
+
+def test_what_comes_behind_the_watermark_is_counted(pipelines: Pipelines, cluster: Cluster, topic: Topic) -> None:
+    """L2: Spark drops it without a word. A number that it would take for a time of the far future moves nothing."""
+    name = topic()
+    times: list[object] = [*(f"2026-01-05T{hour}:00:00Z" for hour in (12, 12, 16, 16, 13, 18, 18, 14)), 1767614400000]
+    write(cluster, name, [(None, json.dumps({"at": time}).encode()) for time in (*times, "2026-01-05T20:00:00Z")])
+    text = f"""
+        [pipeline]
+        checkpoint = "checkpoint"
+        metrics_port = 0
+        [sources.orders]
+        topics = "{name}"
+        value = {{ format = "json", schema = "at TIMESTAMP NOT NULL" }}
+        watermark = {{ column = "at", delay = "10 minutes" }}
+        options = {{ maxOffsetsPerTrigger = 1 }}
+        [steps.hours]
+        sql = "select window(at, '1 hour').start as hour, count(*) as n from orders group by window(at, '1 hour')"
+        [sinks.table]
+        from = "hours"
+        format = "parquet"
+        path = "table"
+        [dead_letters]
+        path = "dead"
+    """
+    state = pipelines.run(text)
+    assert sorted((row.hour.hour, row.n) for row in pipelines.rows("table")) == [(12, 2), (16, 2), (18, 2)]
+    assert {each.name: each.late_rows for each in state.queries} == {"table": 2, "dead_letters.orders": 0}
+    assert 'tidelog_pipeline_late_rows_total{pipeline="p",query="table"} 2\n' in pipelines.scraped[-1]
+    [query, _] = StateFolder(pipelines.folder / "checkpoint").read()["queries"]
+    assert (query["late_rows"], query["dead_letters"]) == (2, 0)
+    [letter] = pipelines.rows("dead/orders")
+    assert letter.reason == "the value has a number for a timestamp: at"
 
 
 def test_a_failure_is_one_line(pipelines: Pipelines, topic: Topic) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.jobs import Html, Master, on_spark, write_page
+from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
 from tidelog.cli.session import security_properties
@@ -66,6 +66,7 @@ def audit(
     brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     # Before Spark has started: that takes seconds.
     _check(directories)
+    check_page(html)
 
     def work(spark: "SparkSession") -> "Audit":
         from tidelog.jobs.audit.job import audit_cluster, audit_directories
@@ -81,15 +82,11 @@ def audit(
     found = on_spark("tidelog audit", master, work)
     from tidelog.jobs.audit.report import page_of, summary
 
-    if html is not None:
-        write_page(html, page_of(found))
     if as_json:
         print_json(found.as_dict())
     else:
         _print(found)
-    against = summary(found)
-    if against:
-        raise CommandFailed(against)
+    fail_with(summary(found), "" if html is None else write_page(html, page_of(found)))
 
 
 def _check(directories: list[Path]) -> None:

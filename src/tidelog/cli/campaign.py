@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.jobs import Html, Master, on_spark, write_page
+from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
 from tidelog.cli.options import Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+from tidelog.cli.output import bad_usage, print_json, print_table
 from tidelog.cli.sim import seed_range
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def campaign(
         configurations = [Durability.parse(each) for each in durability or ()] or list(CONFIGURATIONS)
     except BadConfiguration as error:
         raise bad_usage(f"--durability: {error}") from error
+    check_page(html)
 
     def work(spark: "SparkSession") -> "list[Tally]":
         from tidelog.jobs.campaign.job import campaign as run
@@ -59,17 +60,17 @@ def campaign(
         return run(spark, chosen, list(dict.fromkeys(configurations)))
 
     found = on_spark("tidelog campaign", master, work)
-    if html is not None:
-        from tidelog.jobs.campaign.report import page_of
-
-        write_page(html, page_of(found))
     if as_json:
         print_json({"seeds": [chosen[0], chosen[-1]], "configurations": [each.as_dict() for each in found]})
     else:
         _print(found)
     broken = sum(len(each.broken) for each in found)
-    if broken:
-        raise CommandFailed(f"{broken} runs came to no end")
+    from tidelog.jobs.campaign.report import page_of
+
+    fail_with(
+        f"{broken} runs came to no end" if broken else "",
+        "" if html is None else write_page(html, page_of(found)),
+    )
 
 
 def _print(found: "list[Tally]") -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.jobs import Html, Master, on_spark, write_page
+from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, print_json, print_table
 from tidelog.cli.session import security_properties, with_client
@@ -44,6 +44,7 @@ def health(
     """
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
+    check_page(html)
     with_client(bootstrap, _check_published, command_config)
     since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)
 
@@ -56,17 +57,14 @@ def health(
     found = on_spark("tidelog health", master, work)
     if not found.events:
         raise CommandFailed(_NOTHING)
-    if html is not None:
-        from tidelog.jobs.health.report import page_of
+    from tidelog.jobs.health.report import HEADINGS, overview, page_of, rows_of
 
-        write_page(html, page_of(found))
     if as_json:
         print_json(found.as_dict())
-        return
-    from tidelog.jobs.health.report import HEADINGS, overview, rows_of
-
-    print(overview(found))
-    print_table([each.upper() for each in HEADINGS], rows_of(found))
+    else:
+        print(overview(found))
+        print_table([each.upper() for each in HEADINGS], rows_of(found))
+    fail_with("" if html is None else write_page(html, page_of(found)))
 
 
 async def _check_published(client: "Client") -> None:

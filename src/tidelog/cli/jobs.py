@@ -27,7 +27,7 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
     from tidelog.client.client import one_line
     from tidelog.client.errors import ClientError
     from tidelog.jobs import failures
-    from tidelog.jobs.session import NoSpark, start
+    from tidelog.jobs.session import NoSpark, start, stop
     from tidelog.wire.errors import ApiError
 
     try:
@@ -36,7 +36,7 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
         try:
             return work(spark)
         finally:
-            spark.stop()
+            stop(spark)
     except NoSpark as error:
         raise CommandFailed(str(error)) from error
     except (ApiError, ClientError) as error:
@@ -49,8 +49,35 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
         raise CommandFailed(failures.one_line(error)) from error
 
 
-def write_page(path: Path, page: "Page") -> None:
+def check_page(path: Path | None) -> None:
+    """CommandFailed where no page can be written: better before the work than after it."""
+    if path is None:
+        return
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise CommandFailed(_unwritten(path, error)) from error
+
+
+def write_page(path: Path, page: "Page") -> str:
+    """Why it could not be written; empty if it is. The result is on the terminal by then, and is not taken back."""
     try:
         path.write_text(page.html(), "utf-8")
     except OSError as error:
-        raise CommandFailed(f"cannot write {path}: {error.strerror or error}") from error
+        return _unwritten(path, error)
+    return ""
+
+
+def _unwritten(path: Path, error: OSError) -> str:
+    return f"cannot write {path}: {error.strerror or error}"
+
+
+def fail_with(*words: str) -> None:
+    """Ends a command with what there is to be said against it, if there is anything."""
+    told = "; ".join(each for each in words if each)
+    if told:
+        raise CommandFailed(told)

@@ -80,7 +80,9 @@ def run(
     if not json:
         rows = sum(each.total_rows for each in state.queries)
         letters = sum(each.dead_letters for each in state.queries)
+        late = sum(each.late_rows for each in state.queries)
         left = f", {letters} of them dead letters" if letters else ""
+        left += f", {late} rows dropped as late" if late else ""
         print(f"{pipeline.name} has ended: {rows} rows read by {len(state.queries)} queries{left}")
 
 
@@ -112,7 +114,7 @@ def _show(found: dict[str, Any]) -> None:
     word = f"{found['name']} {found['state']}, process {found['pid']} on {found['master']}"
     print(f"{word}: {found['error']}" if found["error"] else word)
     print_table(
-        ("QUERY", "BATCH", "ROWS", "ROWS/S", "BATCH MS", "BACKLOG", "DEAD LETTERS", "TO"),
+        ("QUERY", "BATCH", "ROWS", "ROWS/S", "BATCH MS", "BACKLOG", "DEAD LETTERS", "LATE ROWS", "TO"),
         [
             (
                 each["name"],
@@ -122,6 +124,7 @@ def _show(found: dict[str, Any]) -> None:
                 each["batch_ms"],
                 ", ".join(f"{source} {count}" for source, count in each["backlog"].items()),
                 each["dead_letters"],
+                each.get("late_rows", 0),
                 each["sink"],
             )
             for each in found["queries"]
@@ -157,7 +160,7 @@ def _mistaken(error: Any) -> CommandFailed:
 def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "RunState":
     from dataclasses import asdict
 
-    from tidelog.jobs import session
+    from tidelog.jobs import failures, session
     from tidelog.jobs.pipeline.metrics import served
     from tidelog.jobs.pipeline.state import Busy, StateFolder, folder_of
     from tidelog.jobs.sharing import NotShared, require_shared
@@ -179,11 +182,15 @@ def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "
                 except PipelineFailed as error:
                     raise CommandFailed(str(error)) from error
             finally:
-                spark.stop()
+                session.stop(spark)
     except (Busy, session.NoSpark, NotShared) as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:
         raise CommandFailed(f"{pipeline.name}: {error.strerror or error}") from error
+    except Exception as error:
+        if not failures.is_sparks(error):
+            raise
+        raise CommandFailed(f"{pipeline.name}: {failures.one_line(error)}") from error
 
 
 def _stop_on_signals(stop: Any) -> None:

@@ -51,7 +51,7 @@ class Screen:
         from rich.table import Table
 
         table = Table(title=self._title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-        for heading in ("query", "batch", "rows", "rows/s", "batch", "backlog", "dead letters"):
+        for heading in ("query", "batch", "rows", "rows/s", "batch", "backlog", "dead letters", "late rows"):
             table.add_column(heading, justify="left" if heading in ("query", "backlog") else "right")
         for each in state.queries:
             if each.batch_id < 0:
@@ -65,6 +65,7 @@ class Screen:
                 f"{each.batch_ms / 1000:.2f} s",
                 _backlog(each),
                 str(each.dead_letters or ""),
+                str(each.late_rows or ""),
             )
         self._live.update(table, refresh=True)
 
@@ -72,7 +73,8 @@ class Screen:
 def told(query: "QueryState") -> str:
     words = f"{query.name}: batch {query.batch_id}, {query.rows} rows in {query.batch_ms / 1000:.2f} s"
     words += f", {query.rows_per_second:.0f} rows/s, backlog {_backlog(query) or 0}"
-    return f"{words}, {query.dead_letters} dead letters so far" if query.dead_letters else words
+    words += f", {query.dead_letters} dead letters so far" if query.dead_letters else ""
+    return f"{words}, {query.late_rows} late rows so far" if query.late_rows else words
 
 
 def _backlog(query: "QueryState") -> str:

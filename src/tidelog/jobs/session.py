@@ -1,6 +1,7 @@
 """A Spark session for a job: `local[*]` unless a master is named, with `format("tidelog")` in it."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.jobs.failures import is_sparks, one_line
 from tidelog.jobs.java import why_no_java
+from tidelog.jobs.workers import end_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +30,12 @@ _LOCAL_DEFAULTS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }
+# What Spark takes; of anything else its launcher tells with a trace of its own.
+_MASTERS: Final = re.compile(
+    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|spark://.+|k8s://.+|yarn"
+)
+# Errors that are raised as well; there they stand again, as JSON with a stack of frames.
+_ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 class NoSpark(RuntimeError):
@@ -53,11 +61,16 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     reason = why_no_spark()
     if reason is not None:
         raise NoSpark(reason)
+    chosen = master or (settings or {}).get("spark.master") or LOCAL
+    if _MASTERS.fullmatch(chosen) is None:
+        raise NoSpark(f"{chosen} is no Spark master: local[*], local[N], spark://HOST:PORT, k8s://URL and yarn are")
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     import tidelog.spark
 
-    chosen = master or (settings or {}).get("spark.master") or LOCAL
+    for each in _ECHOES:
+        PySparkLogger.getLogger(each).disabled = True
     defaults = _DEFAULTS | (_LOCAL_DEFAULTS if chosen.startswith("local") else {})
     conf = {**tidelog.spark.SETTINGS, **defaults, **(settings or {})}
     if chosen.startswith("local") and "spark.pyspark.python" not in conf:
@@ -77,3 +90,9 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
         raise NoSpark(f"Spark does not start on {chosen}: {one_line(error)}") from error
     tidelog.spark.register(session)
     return session
+
+
+def stop(session: "SparkSession") -> None:
+    """Without a word of what ends with it."""
+    end_workers(session)
+    session.stop()

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidelog.jobs.failures import is_sparks, one_line
 from tidelog.jobs.hadoop import file_system
 from tidelog.spark.shipping import needs_shipping
 
@@ -23,12 +24,12 @@ _FEWEST_TASKS: Final = 2
 
 
 class NotShared(RuntimeError):
-    """A directory that an executor does not see, in one line that names both."""
+    """A directory that an executor does not see, or one that nobody can open, in one line that names it."""
 
 
 def require_shared(spark: "SparkSession", paths: Iterable[str]) -> None:
     """NotShared if one of them is a directory here, made if it is not there, and another one, or none, to an executor
-    that has a task of this. What is not on a disk of this machine is not looked at.
+    that has a task of this. What is not on a disk of this machine is opened, and not looked at any further.
     """
     if not needs_shipping(spark):
         return
@@ -47,7 +48,12 @@ def require_shared(spark: "SparkSession", paths: Iterable[str]) -> None:
 
 def _on_disk(spark: "SparkSession", paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
-        files, made = file_system(spark, path)
+        try:
+            files, made = file_system(spark, path)
+        except Exception as error:
+            if not is_sparks(error):
+                raise
+            raise NotShared(f"{path} cannot be opened: {one_line(error)}") from error
         if files.getUri().getScheme() == "file":
             yield str(made(path).toUri().getPath())
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidelog.jobs.drivers import Jvm, StillThere, birth
+from tidelog.jobs.export import job
 from tidelog.jobs.export.folder import (
     COMMIT_LOG,
     IDENTITY,
@@ -155,3 +156,16 @@ def test_the_jvm_of_a_killed_export_is_waited_for_before_anything_is_swept(tmp_p
         assert birth(other.pid) == ""
     assert not (tmp_path / JVM).exists()
     other.wait()
+
+
+def test_only_what_is_committed_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of a transaction that was aborted would become rows for ever."""
+
+    def source(spark: object, options: dict[str, str], topic: str, *, text: bool) -> DataFrame:
+        raise LookupError(options["kafka.isolation.level"])
+
+    monkeypatch.setattr(job, "jvm_of", lambda spark: HERE)
+    monkeypatch.setattr(job, "require_shared", lambda spark, paths: None)
+    monkeypatch.setattr(job, "_source", source)
+    with pytest.raises(LookupError, match="read_committed"):
+        job.export(cast(SparkSession, None), "host:1", "orders", tmp_path)

@@ -106,6 +106,20 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
         ('["clicks"]', "[7]", "p.toml:6: sources.clicks.topics.0: text is wanted, not 7"),
         ("topics =", "pattern = '*'\ntopics =", "p.toml:7: sources.clicks.topics: exactly one of topics"),
         ("user STRING NOT NULL", "user STRNG", "p.toml:7: sources.clicks.value.schema: field 'user': STRNG is no type"),
+        (
+            "user STRING NOT NULL",
+            "m STRUCT<x: MAP<INT, STRING>>",
+            "p.toml:7: sources.clicks.value.schema: field 'x': the keys of a MAP are STRING in JSON, not INT",
+        ),
+        (
+            "user STRING NOT NULL",
+            "user VARCHAR(20)",
+            "p.toml:7: sources.clicks.value.schema: field 'user': Spark reads no VARCHAR here, STRING is what there is",
+        ),
+        ("user STRING NOT NULL", "tags ARRAY<CHAR(3)>", "schema: field 'tags': Spark reads no CHAR here, STRING is"),
+        ("user STRING NOT NULL", "m MAP<STRING, INT>", None),
+        ('"users.csv"', '"users.csv"\nschema = "m MAP<INT, INT>"', None),
+        ('"users.csv"', '"users.csv"\nschema = "m CHAR"', "p.toml:14: tables.users.schema: field 'm': Spark reads no"),
         ("user STRING NOT NULL", "user STRING at", "a comma is missing after field 'user', before 'at'"),
         ("user STRING NOT NULL", "_key STRING", "p.toml:7: sources.clicks.value.schema: _key is a column that every"),
         ('format = "json"', 'format = "jsn"', "p.toml:7: sources.clicks.value.format: 'jsn' is none of raw, string"),
@@ -131,6 +145,22 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
         ('path = "out"', "", "p.toml:26: sinks.table.path: is missing: the directory of the parquet files"),
         ('path = "out"', 'path = "out"\nmode = "update"', "p.toml:30: sinks.table.mode: files are appended to"),
         (
+            'format = "parquet"\npath = "out"',
+            'format = "jdbc"\nmode = "update"',
+            "p.toml:29: sinks.table.mode: jdbc would get each change as one more row; mode complete writes all anew",
+        ),
+        (
+            'format = "parquet"\npath = "out"',
+            'format = "mongodb"\neach_batch = true\nmode = "update"',
+            "p.toml:30: sinks.table.mode: mongodb would get each change as one more row",
+        ),
+        (
+            'format = "parquet"\npath = "out"',
+            'topic = "t"\neach_batch = true\nmode = "complete"',
+            "p.toml:30: sinks.table.mode: with each_batch a topic is appended to; without it, it takes mode complete",
+        ),
+        ('format = "parquet"\npath = "out"', 'format = "jdbc"\nmode = "complete"', None),
+        (
             'path = "out"',
             'path = "out"\ntopic = "t"',
             "p.toml:30: sinks.table.topic: is for topics, and format is parq",
@@ -145,6 +175,12 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
             '[sinks.second]\nfrom = "shaped"\nformat = "json"\npath = "file:///w/x"\n'
             '[sinks.third]\nfrom = "shaped"\nformat = "json"\npath = "/w/x"\n[dead_letters]',
             "p.toml:38: sinks.third.path: is that of sinks.second already",
+        ),
+        (
+            "[dead_letters]",
+            '[sinks.second]\nfrom = "shaped"\nformat = "json"\npath = "out"\nmode = "complete"\neach_batch = true\n'
+            "[dead_letters]",
+            "p.toml:34: sinks.second.path: is that of sinks.table already",
         ),
         ('path = "out"', 'path = "checkpoint"', "p.toml:29: sinks.table.path: is that of the checkpoint already"),
         (

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 from tidelog.jobs import sharing
 from tidelog.jobs.sharing import NotShared, require_shared
@@ -63,3 +64,12 @@ def test_an_executor_with_a_disk_of_its_own_is_named(tmp_path: Path) -> None:
 def test_executors_of_a_local_master_are_not_asked(tmp_path: Path) -> None:
     require_shared(session(lambda task: pytest.fail("it was asked"), "local[*]"), [str(tmp_path / "table")])
     assert not (tmp_path / "table").exists()
+
+
+def test_a_path_that_nobody_can_open_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_file_system(spark: Any, path: str) -> tuple[Any, Any]:
+        raise PySparkRuntimeError(f"java.lang.ClassNotFoundException: Class of {path} not found")
+
+    monkeypatch.setattr(sharing, "file_system", no_file_system)
+    with pytest.raises(NotShared, match=r"^s3a://bucket/x cannot be opened: java\.lang\.ClassNotFoundException: Class"):
+        require_shared(session(lambda task: []), ["s3a://bucket/x"])

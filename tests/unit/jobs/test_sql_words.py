@@ -37,7 +37,7 @@ def test_the_views_that_a_query_reads(sql: str, tables: list[str]) -> None:
     [
         ("id BIGINT", ["id"]),
         ("id: bigint not null comment 'it''s', `a b` decimal(10, 2), tags array<map<string, struct<x: int>>>", None),
-        ("s struct<a: int not null, b: array<struct<c: date>>>, v varchar(3)", ["s", "v"]),
+        ("s struct<a: int not null, b: array<struct<c: date>>>, m map<int, string>", ["s", "m"]),
     ],
 )
 def test_schemas_that_spark_takes(text: str, names: list[str] | None) -> None:
@@ -59,7 +59,7 @@ def test_schemas_that_spark_takes(text: str, names: list[str] | None) -> None:
         ("a INT,", "the name of a field is missing"),
         ("a DECIMAL(1,2,3)", "DECIMAL takes 2 numbers"),
         ("a INT(3)", "INT takes no numbers"),
-        ("a VARCHAR", "VARCHAR needs a length"),
+        ("a VARCHAR(20)", "Spark reads no VARCHAR here"),
         ("a INT NOT", "'NULL' is missing after NOT"),
         ("a INT ; b", "'; b' is not understood"),
     ],

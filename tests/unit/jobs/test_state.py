@@ -28,6 +28,7 @@ with StateFolder(Path(sys.argv[1])).held():
 def running(pid: int) -> RunState:
     query = QueryState(name="table", sink="out", batch_id=3, rows=10, rows_per_second=20.5, batch_ms=488)
     query.total_rows, query.total_batches, query.backlog = 40, 4, {"clicks": 7}
+    query.late_rows = 3
     return RunState(name='a "b"', file="a.toml", master="local[2]", pid=pid, state=RUNNING, queries=[query])
 
 
@@ -45,7 +46,7 @@ def test_a_killed_run_is_seen_as_such_and_leaves_the_lock(tmp_path: Path, capsys
         assert run(["pipeline", "status", str(tmp_path)]) == 0
         shown = capsys.readouterr().out.splitlines()
         assert shown[0] == f'a "b" running, process {holder.pid} on local[2]'
-        assert shown[2].split() == ["table", "3", "40", "20", "488", "clicks", "7", "0", "out"]
+        assert shown[2].split() == ["table", "3", "40", "20", "488", "clicks", "7", "0", "3", "out"]
     finally:
         holder.kill()
         holder.communicate()
@@ -91,10 +92,14 @@ def test_numbers_for_prometheus(tmp_path: Path, capsys: pytest.CaptureFixture[st
         'tidelog_pipeline_batch_duration_seconds{pipeline="a \\"b\\"",query="table"} 0.488',
         'tidelog_pipeline_rows_total{pipeline="a \\"b\\"",query="table"} 40',
         'tidelog_pipeline_backlog_records{pipeline="a \\"b\\"",query="table",source="clicks"} 7',
+        'tidelog_pipeline_late_rows_total{pipeline="a \\"b\\"",query="table"} 3',
     ):
         assert line in text.splitlines()
     with served(0, lambda: state) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         assert answer.read().decode() == text
+    # As a version wrote it that did not count them.
+    del state["queries"][0]["late_rows"]
+    assert 'tidelog_pipeline_late_rows_total{pipeline="a \\"b\\"",query="table"} 0' in exposition(state).splitlines()
     StateFolder(tmp_path).write(running(1))
     assert run(["pipeline", "status", str(tmp_path), "--prometheus"]) == 0
     assert 'tidelog_pipeline_up{pipeline="a \\"b\\""} 0' in capsys.readouterr().out

@@ -103,17 +103,9 @@ def audit_cluster(
         reader = reader.option(source.PLAN, source.remote_json(wanted))
         return reader.option(source.RECORDS, str(reads_records).lower()).load()
 
-    def closer(wanted: Mapping[TopicPartition, int]) -> "DataFrame":
-        return frame(
-            [
-                replace(each, start=max(each.start, offset), end=min(each.end, offset + 1))
-                for each in plan.replicas
-                if (offset := wanted.get(TopicPartition(each.topic, each.partition))) is not None
-            ]
-        )
-
     source.register(spark)
-    _audit(audit, comparisons, frame(plan.replicas), closer, lambda tp: 0)
+    # What was read is all there is to look at: a broker may be gone by now, or have deleted what differs.
+    _audit(audit, comparisons, frame(plan.replicas), None, lambda tp: 0)
     audit.partitions = with_unread(audit.partitions, plan.unread)
     return audit
 
@@ -190,7 +182,7 @@ def _audit(
     audit: Audit,
     comparisons: Mapping[TopicPartition, Comparison],
     rows: "DataFrame",
-    closer: "Callable[[Mapping[TopicPartition, int]], DataFrame]",
+    closer: "Callable[[Mapping[TopicPartition, int]], DataFrame] | None",
     cleaned: Callable[[TopicPartition], int],
 ) -> Audit:
     results = {
@@ -210,7 +202,7 @@ def _audit(
     try:
         _count(rows, results)
         _take_damage(rows, results, audit)
-        moved = _moved(rows, comparisons, cleaned, audit)
+        moved = _moved(rows, _as_far_as_read(rows, comparisons, results), cleaned, audit)
         for tp, comparison in moved.items():
             results[tp].start, results[tp].end = comparison.start, comparison.end
         _compare(rows, moved, results, closer)
@@ -248,6 +240,25 @@ def _take_damage(rows: "DataFrame", results: Mapping[TopicPartition, PartitionRe
         audit.notes.append(f"and {left_out} more that are above what is committed")
 
 
+def _as_far_as_read(
+    rows: "DataFrame",
+    comparisons: Mapping[TopicPartition, Comparison],
+    results: Mapping[TopicPartition, PartitionResult],
+) -> dict[TopicPartition, Comparison]:
+    """Without what brokers were not there to tell any more."""
+    found = dict(comparisons)
+    for row in rows.where(F.col("kind") == Kind.UNREAD.value).orderBy(*_KEY, "node").collect():
+        tp = TopicPartition(row.topic, row.partition)
+        bounds = [
+            replace(each, until=min(each.until, row.base_offset)) if each.node == row.node else each
+            for each in found[tp].replicas
+        ]
+        found[tp] = replace(found[tp], replicas=bounds)
+        why = f"from offset {row.base_offset} on, {row.what}"
+        results[tp].unread = (*results[tp].unread, Unread(tp=tp, node=row.node, why=why))
+    return found
+
+
 def _moved(
     rows: "DataFrame",
     comparisons: Mapping[TopicPartition, Comparison],
@@ -268,7 +279,7 @@ def _compare(
     rows: "DataFrame",
     comparisons: Mapping[TopicPartition, Comparison],
     results: Mapping[TopicPartition, PartitionResult],
-    closer: "Callable[[Mapping[TopicPartition, int]], DataFrame]",
+    closer: "Callable[[Mapping[TopicPartition, int]], DataFrame] | None",
 ) -> None:
     told = [
         (tp.topic, tp.partition, bound.node, each.start, bound.until, sorted(one.until for one in each.replicas))
@@ -306,7 +317,7 @@ def _compare(
         tp = TopicPartition(row.topic, row.partition)
         results[tp].differing, firsts[tp] = row.batches, row.first
     if firsts:
-        _explain(comparisons, results, firsts, closer(firsts))
+        _explain(comparisons, results, firsts, rows if closer is None else closer(firsts))
 
 
 def _explain(

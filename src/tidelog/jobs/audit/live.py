@@ -70,7 +70,9 @@ def _settings(security: Security | None) -> ConnectionSettings:
 
 
 def plan_live(bootstrap: str, topics: Sequence[str], security: Security | None = None) -> LivePlan:
-    """Every replica of the topics; of all topics if none is named. High watermarks are asked for first."""
+    """Every replica of the topics; of all topics if none is named. High watermarks are asked for first, and who is in
+    sync last: who still is then has all below them, and who has left meanwhile need not.
+    """
 
     async def whole() -> LivePlan:
         async with Client(bootstrap, settings=_settings(security)) as client:
@@ -92,36 +94,48 @@ async def _plan(client: Client, topics: Sequence[str]) -> LivePlan:
         if led:
             ends |= {tp: each.offset for tp, each in (await list_offsets(client, dict.fromkeys(led, LATEST))).items()}
     compacted = await _compacted(client, [topic.name or "" for topic in answer.topics])
+    known: list[tuple[TopicPartition, int, UUID, tuple[Address, int, int]]] = []
     for topic in answer.topics:
-        name = topic.name or ""
         for each in topic.partitions:
-            tp = TopicPartition(name, each.partition_index)
+            tp = TopicPartition(topic.name or "", each.partition_index)
             for node in each.replica_nodes:
                 try:
                     if tp not in ends:
                         raise ClientError("the partition has no leader: nobody can tell what is committed")
-                    address, start, seen = await _bounds(client, node, tp, topic.topic_id, silent)
+                    bounds = await _bounds(client, node, tp, topic.topic_id, silent)
                 except (ApiError, ClientError) as error:
                     plan.unread.append(Unread(tp=tp, node=node, why=one_line(error)))
                     continue
-                in_sync = node in each.isr_nodes
-                end = ends[tp] if in_sync else min(ends[tp], seen)
-                if end < ends[tp]:
-                    plan.notes.append(f"{tp}: broker {node} is not in sync, and is compared up to offset {end} only")
-                plan.replicas.append(
-                    RemoteReplica(
-                        topic=name,
-                        partition=tp.partition,
-                        topic_id=str(topic.topic_id),
-                        node=node,
-                        host=address.host,
-                        port=address.port,
-                        start=start,
-                        end=end,
-                        compacted=name in compacted,
-                    )
-                )
+                known.append((tp, node, topic.topic_id, bounds))
+    in_sync = await _in_sync(client, topics)
+    for tp, node, topic_id, (address, start, seen) in known:
+        end = ends[tp] if (tp, node) in in_sync else min(ends[tp], seen)
+        if end < ends[tp]:
+            plan.notes.append(f"{tp}: broker {node} is not in sync, and is compared up to offset {end} only")
+        plan.replicas.append(
+            RemoteReplica(
+                topic=tp.topic,
+                partition=tp.partition,
+                topic_id=str(topic_id),
+                node=node,
+                host=address.host,
+                port=address.port,
+                start=start,
+                end=end,
+                compacted=tp.topic in compacted,
+            )
+        )
     return plan
+
+
+async def _in_sync(client: Client, topics: Sequence[str]) -> set[tuple[TopicPartition, int]]:
+    answer = await client.retrying(lambda: client.refresh(list(topics) or None))
+    return {
+        (TopicPartition(topic.name or "", each.partition_index), node)
+        for topic in answer.topics
+        for each in topic.partitions
+        for node in each.isr_nodes
+    }
 
 
 async def _compacted(client: Client, topics: Sequence[str]) -> set[str]:
@@ -248,44 +262,54 @@ async def _walk(
     walker = Walker(replica, remote.place, None, reads_records)
     loop = asyncio.get_running_loop()
     position, moved_at = remote.start, loop.time()
-    async with Client((address,), settings=settings) as client:
-        while position < remote.end:
-            data = await _fetch(
-                client, address, tp, UUID(remote.topic_id), position, max_bytes=FETCH_BYTES, max_wait_ms=_MAX_WAIT_MS
-            )
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > position:
-                yield [walker.gone(position, data.log_start_offset, "retention took them meanwhile")]
-                position, walker.expected = data.log_start_offset, None
-                continue
-            if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-                yield [walker.problem_at(position, -1, "the broker says that its copy is damaged")]
-                return
-            if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise_for(data.error_code, what=f"fetch of {tp} from {remote.place} at offset {position}")
-            some: list[AuditRow] = []
-            before = position
-            view = memoryview(data.records or b"")
-            try:
-                for pos, header in iter_headers(view, partial_tail=True):
-                    if header.last_offset < position:
-                        continue
-                    if header.base_offset >= remote.end:
-                        position = remote.end
-                        break
-                    some.extend(walker.batch(view, pos, header, -1))
-                    position = max(position, header.next_offset)
-            except WireError as error:
-                some.append(walker.problem_at(position, -1, f"what the broker sent is no batch: {error}"))
+    try:
+        async with Client((address,), settings=settings) as client:
+            while position < remote.end:
+                data = await _fetch(
+                    client,
+                    address,
+                    tp,
+                    UUID(remote.topic_id),
+                    position,
+                    max_bytes=FETCH_BYTES,
+                    max_wait_ms=_MAX_WAIT_MS,
+                )
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > position:
+                    yield [walker.gone(position, data.log_start_offset, "retention took them meanwhile")]
+                    position, walker.expected = data.log_start_offset, None
+                    continue
+                if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+                    yield [walker.problem_at(position, -1, "the broker says that its copy is damaged")]
+                    return
+                if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise_for(data.error_code, what=f"fetch of {tp} from {remote.place} at offset {position}")
+                some: list[AuditRow] = []
+                before = position
+                view = memoryview(data.records or b"")
+                try:
+                    for pos, header in iter_headers(view, partial_tail=True):
+                        if header.last_offset < position:
+                            continue
+                        if header.base_offset >= remote.end:
+                            position = remote.end
+                            break
+                        some.extend(walker.batch(view, pos, header, -1))
+                        position = max(position, header.next_offset)
+                except WireError as error:
+                    some.append(walker.problem_at(position, -1, f"what the broker sent is no batch: {error}"))
+                    yield some
+                    return
                 yield some
-                return
-            yield some
-            if position > before:
-                moved_at = loop.time()
-            elif not view and data.high_watermark >= remote.end:
-                # Nothing but holes up to there.
-                return
-            elif loop.time() - moved_at > patience_s:
-                # It is in sync and does not have what is committed: comparing will say so.
-                return
-            elif data.error_code:
-                await asyncio.sleep(_MAX_WAIT_MS / 1000)
+                if position > before:
+                    moved_at = loop.time()
+                elif not view and data.high_watermark >= remote.end:
+                    # Nothing but holes up to there.
+                    return
+                elif loop.time() - moved_at > patience_s:
+                    # It is in sync and does not have what is committed: comparing will say so.
+                    return
+                elif data.error_code:
+                    await asyncio.sleep(_MAX_WAIT_MS / 1000)
+    except (ApiError, ClientError) as error:
+        # Whatever became of this broker, of the others there is something to be said.
+        yield [walker.unread(position, one_line(error))]

@@ -14,6 +14,8 @@ class Kind(StrEnum):
     TAIL = "tail"
     # Retention was faster than we: nothing can be said about these offsets.
     GONE = "gone"
+    # The broker could not be asked any more: nothing can be said of this replica from here on.
+    UNREAD = "unread"
 
 
 class AuditRow(NamedTuple):

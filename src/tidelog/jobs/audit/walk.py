@@ -90,6 +90,10 @@ class Walker:
         row = self.problem_at(first, -1, what, last_offset=end - 1)
         return row._replace(kind=Kind.GONE)
 
+    def unread(self, first: int, why: str) -> AuditRow:
+        """Of the offsets from `first` on."""
+        return self.problem_at(first, -1, why)._replace(kind=Kind.UNREAD)
+
     def _kind(self, offset: int) -> str:
         high_watermark = self.replica.high_watermark
         return Kind.TAIL if high_watermark is not None and offset >= high_watermark else Kind.PROBLEM

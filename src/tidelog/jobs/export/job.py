@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -16,6 +16,9 @@ from tidelog.jobs.sharing import require_shared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# What a transaction has taken back was never there.
+_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 
 
 class RecordsLost(Exception):
@@ -57,7 +60,7 @@ def export(
         require_shared(spark, [str(folder.path)])
         swept = folder.sweep() if mode is Mode.DAYS else 0
         before = folder.committed()
-        options = kafka_options(bootstrap, security) | {"failOnDataLoss": str(fail_on_data_loss).lower()}
+        options = kafka_options(bootstrap, security) | _COMMITTED | {"failOnDataLoss": str(fail_on_data_loss).lower()}
         frame = _source(spark, options, topic, text=text)
         if mode is Mode.DAYS:
             days = frame.withColumn("day", F.to_date("timestamp"))

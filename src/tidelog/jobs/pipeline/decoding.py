@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from tidelog.jobs.pipeline.model import JSON, RAW, Decoding, Source
+from tidelog.jobs.pipeline.timestamps import numbers_in_timestamps
 
 REASON: Final = "_reason"
 _CORRUPT: Final = "_corrupt_record"
@@ -96,6 +97,9 @@ def decode(name: str, how: Decoding) -> Decoded:
     )
     for field in how.required:
         reason = reason.when(raw.isNotNull() & one[field].isNull(), f"the {name} has no {field}")
+    numbers = numbers_in_timestamps(text, schema, how.options)
+    if numbers is not None:
+        reason = f.coalesce(reason, f.concat(f.lit(f"the {name} has a number for a timestamp: "), numbers))
     return Decoded([(field.name, one[field.name]) for field in schema.fields], reason)
 
 

@@ -19,11 +19,12 @@ _NUMBERS: Final[tuple[_Number, ...]] = (
     ("rows_total", _COUNTER, "Rows read since the run began.", "total_rows", 1),
     ("batches_total", _COUNTER, "Batches since the run began.", "total_batches", 1),
     ("dead_letters_total", _COUNTER, "Records that could not be decoded, since the run began.", "dead_letters", 1),
+    ("late_rows_total", _COUNTER, "Rows dropped behind the watermark, since the run began.", "late_rows", 1),
 )
 
 
 def exposition(state: Mapping[str, Any]) -> str:
-    """Of what a state file holds."""
+    """Of what a state file holds; one of an older version has not all of it."""
     return "".join(lines(_metrics(state)))
 
 
@@ -41,7 +42,7 @@ def _metrics(state: Mapping[str, Any]) -> Iterator[Metric]:
             name=f"tidelog_pipeline_{name}",
             kind=kind,
             help=words,
-            samples=[Sample(each[key] * factor, {**pipeline, "query": each["name"]}) for each in queries],
+            samples=[Sample(each.get(key, 0) * factor, {**pipeline, "query": each["name"]}) for each in queries],
         )
     yield Metric(
         name="tidelog_pipeline_backlog_records",

@@ -85,7 +85,17 @@ class Sink:
     @property
     def keeps_log(self) -> bool:
         """Whether Spark keeps a log of the files that it writes to `path`."""
-        return self.path is not None and self.mode != "complete" and not self.each_batch
+        return self.path is not None and not self.is_whole and not self.each_batch
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `path` has a directory for each batch, and a file that names the newest."""
+        return self.path is not None and self.mode == "complete"
+
+    @property
+    def owns_path(self) -> bool:
+        """Whether a second writer there would take its batches for its own, or away."""
+        return self.keeps_log or self.is_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

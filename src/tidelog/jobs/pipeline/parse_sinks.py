@@ -52,6 +52,8 @@ def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
             keys.wrong("partition_by", "goes with mode append only")
     elif partition_by and not each_batch:
         keys.wrong("partition_by", "is for files")
+    if each_batch and chosen not in FILES:
+        _check_each_batch(keys, chosen, mode)
     keys.done()
     return Sink(
         name=name,
@@ -66,6 +68,14 @@ def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
         options=options,
         each_batch=each_batch,
     )
+
+
+def _check_each_batch(keys: Keys, chosen: str, mode: str) -> None:
+    """A batch writer appends, or writes all anew: it knows of no row that another one takes the place of."""
+    if chosen == _TOPIC and mode != "append":
+        keys.wrong("mode", f"with each_batch a topic is appended to; without it, it takes mode {mode}")
+    elif mode == "update":
+        keys.wrong("mode", f"{chosen} would get each change as one more row; mode complete writes all anew each time")
 
 
 def _check_options(keys: Keys, options: dict[str, str]) -> None:

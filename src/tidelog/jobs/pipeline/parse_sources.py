@@ -87,7 +87,7 @@ def _decoding(keys: Keys, key: str) -> Decoding:
 
 def _checked_schema(table: Keys, schema: str, *, flattened: bool) -> tuple[str, ...]:
     try:
-        fields = ddl.fields(schema)
+        fields = ddl.fields(schema, is_json=True)
     except ddl.BadSchema as error:
         table.wrong("schema", str(error))
         return ()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as f
 
 from tidelog.jobs import hadoop
@@ -30,6 +30,8 @@ _FORMAT: Final = "tidelog"
 _FILE_LOG: Final = "_spark_metadata"
 _OWNER: Final = "_tidelog.owner"
 _ID: Final = "_tidelog.id"
+# Of a database that is written anew: its table stays what it is, with its types, keys and grants.
+_TRUNCATES: Final = "truncate"
 _SECURITY: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
@@ -81,6 +83,9 @@ class Builder:
         for sink in pipeline.sinks:
             if sink.path is not None and sink.keeps_log:
                 self._check_log(sink.name, sink.path)
+            elif sink.path is not None and sink.is_whole:
+                # Each would call its own table the current one, and clear away the other's.
+                self._claim(sink.name, sink.path)
         made = [(sink.name, _place(sink), self._writer(sink)) for sink in pipeline.sinks]
         if pipeline.dead_letters is not None:
             for source in pipeline.sources:
@@ -108,12 +113,16 @@ class Builder:
             )
         # Two that have done as many batches, be it none yet, are told apart by name: Spark would take what one writes
         # for what the other has written.
+        self._claim(name, path)
+
+    def _claim(self, name: str, path: str) -> None:
+        """ForeignFiles if another query, or one of the same name with another checkpoint, writes there."""
         own = f"{name} of {self._id()}"
         owner = hadoop.claim(self._spark, f"{path}/{_OWNER}", own)
         if owner != own:
             raise ForeignFiles(
-                f"{path} is where {owner} writes, not {own} ({self._pipeline.checkpoint}): Spark would take the "
-                f"batches of one for those of the other; use another path, or remove its {_OWNER} if that one is gone"
+                f"{path} is where {owner} writes, not {own} ({self._pipeline.checkpoint}): the batches of one "
+                f"would be taken for those of the other; use another path, or remove its {_OWNER} if that one is gone"
             )
 
     def _id(self) -> str:
@@ -181,7 +190,7 @@ class Builder:
             frame = frame.select(*key, f.to_json(f.struct("*")).alias("value"))
         options = sink.options | ({"topic": sink.topic} if sink.topic is not None else {})
         writer = frame.writeStream.outputMode(sink.mode)
-        if sink.path is not None and sink.mode == "complete":
+        if sink.path is not None and sink.is_whole:
             path, file_format = sink.path, sink.format
             return writer.foreachBatch(lambda rows, batch: snapshots.write(rows, batch, path, file_format, options))
         if sink.each_batch:
@@ -217,8 +226,24 @@ class Builder:
 
 
 def _write_batch(rows: DataFrame, sink: Sink, options: dict[str, str]) -> None:
-    """At least once: a batch that runs again is written again."""
-    writer = rows.write.format(sink.format).options(**options).mode("append")
+    """At least once: a batch that runs again is written again. In mode `complete` a batch is the whole table."""
+    if sink.mode != "complete":
+        _save(rows.write.mode("append"), sink, options)
+        return
+    # Worked out before anything is written: whatever was there goes first, and would be gone if that failed.
+    kept = rows.persist()
+    try:
+        kept.count()
+        writer = kept.write.mode("overwrite")
+        if sink.format == "jdbc" and _TRUNCATES not in {key.lower() for key in options}:
+            writer = writer.option(_TRUNCATES, "true")
+        _save(writer, sink, options)
+    finally:
+        kept.unpersist()
+
+
+def _save(writer: DataFrameWriter, sink: Sink, options: dict[str, str]) -> None:
+    writer = writer.format(sink.format).options(**options)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     writer.save(sink.path) if sink.path is not None else writer.save()

@@ -23,6 +23,7 @@ from tidelog.spark.offsets import BadOffsets, backlog, parse_offsets
 _POLL_S: Final = 0.1
 _TOO_SLOW: Final = "Python worker failed to connect back"
 _MOST_RESTARTS: Final = 3
+_LATE: Final = "numRowsDroppedByWatermark"
 
 # Told of a query that has done a batch.
 Report = Callable[[RunState, QueryState], None]
@@ -168,6 +169,7 @@ class Run:
         observed = progress.get("observedMetrics", {}).get(COUNT)
         if observed:
             known.dead_letters += int(observed[COUNT])
+        known.late_rows += sum(int(each.get(_LATE, 0)) for each in progress.get("stateOperators", ()))
         return True
 
     def _backlog(self, progress: Mapping[str, Any]) -> dict[str, int]:

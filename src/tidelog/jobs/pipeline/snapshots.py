@@ -1,7 +1,8 @@
 """A table that is made whole anew by every batch (mode `complete`): a directory for each batch, and a file that names
-the newest whole one. A batch that runs again writes another directory: what is named is never changed.
+the newest whole one. A batch that runs again writes another directory: what is named, or was before, is never changed.
 """
 
+import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.jobs import hadoop
@@ -17,10 +18,9 @@ def write(frame: "DataFrame", batch_id: int, path: str, file_format: str, option
     """The directory first, the name of it when it is whole. The one before it stays, for those who read it now."""
     spark = frame.sparkSession
     before = _named(spark, path)
-    name = f"{_BATCH}{batch_id:010d}"
-    if name == before:
-        name += "-again"
-    frame.write.format(file_format).options(**options).mode("overwrite").save(f"{path}/{name}")
+    # Of each attempt its own: one that was killed may have left a part, and readers may be in any other.
+    name = f"{_BATCH}{batch_id:010d}-{secrets.token_hex(4)}"
+    frame.write.format(file_format).options(**options).mode("errorifexists").save(f"{path}/{name}")
     files, made = hadoop.file_system(spark, path)
     temporary = made(f"{path}/.{CURRENT}.new")
     hadoop.write_text(files, temporary, name, overwrite=True)

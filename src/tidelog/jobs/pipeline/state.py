@@ -43,6 +43,8 @@ class QueryState:
     total_rows: int = 0
     total_batches: int = 0
     dead_letters: int = 0
+    # What Spark's stateful operators have dropped behind the watermark.
+    late_rows: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

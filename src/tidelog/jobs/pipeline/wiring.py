@@ -21,7 +21,7 @@ def check_paths(
     sources: list[Source], sinks: list[Sink], letters: DeadLetters | None, checkpoint: str, findings: Findings
 ) -> None:
     """Two queries that write files into one directory would each take the other's batches for their own."""
-    owners = {_place(each.path): each.name for each in reversed(sinks) if each.path and not each.each_batch}
+    owners = {_place(each.path): each.name for each in reversed(sinks) if each.path and each.owns_path}
     for sink in sinks:
         place = _place(sink.path or "")
         owner = owners.get(place, sink.name)
