@@ -21,7 +21,7 @@ SHORT = Settings(seconds=10.0, mean_gap_s=0.5, least_faults=0, least_batches=0)
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_node_serves_again_after_faults_of_one_profile(profile: str) -> None:
-    outcome = run_seed(5, replace(SHORT, least_batches=10, profiles=(profile,)))
+    outcome = run_seed(5, replace(SHORT, least_faults=3, least_batches=10, profiles=(profile,)))
     assert outcome.counts["all_serve"] == 1
     assert outcome.faults >= 3
     assert outcome.failure is None, outcome.failure.lines()
