@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from tidelog.controller import invariants
+from tidelog.controller.configs import MIN_INSYNC_REPLICAS
 from tidelog.controller.elections import PartitionRules
 from tidelog.controller.partition_rules import rules_for
 from tidelog.controller.partitions import is_online
@@ -198,10 +199,10 @@ class ElectionAllowed(Invariant):
     def _check_kept(self, before: ClusterImage, after: ClusterImage, change: _Changed) -> None:
         """Who is in neither set is not waited for: what it alone still has would be given up with the next leader."""
         was, now = change.before, change.after
-        rules, earlier = self._rules(after, change.topic), self._rules(before, change.topic)
+        rules = self._rules(after, change.topic)
         enough = len(now.isr) >= rules.effective_min_isr(now.replicas)
-        # With another minimum the sets are another's.
-        if enough or not rules.elr_enabled or earlier.min_insync_replicas != rules.min_insync_replicas:
+        # Whoever sets the minimum, be it to what was in force, has the ELR cleared in the same batch (C5).
+        if enough or not rules.elr_enabled or _minima(before, change.topic) != _minima(after, change.topic):
             return
         for member in sorted({*was.isr, *was.elr} - {*now.isr, *now.elr}):
             has_it = _brought_its_replica(before, after, now, member) and not self._lost(before, after, member)
@@ -229,6 +230,11 @@ class ElectionAllowed(Invariant):
     def _lost(self, before: ClusterImage, after: ClusterImage, broker_id: int) -> bool:
         old, new = before.brokers.get(broker_id), after.brokers.get(broker_id)
         return old is not None and new is not None and old.epoch != new.epoch and self._ended_unclean(broker_id)
+
+
+def _minima(image: ClusterImage, topic: TopicImage) -> list[str | None]:
+    """As they are set for the topic and for all brokers, not as they count."""
+    return [each.get(MIN_INSYNC_REPLICAS) for each in (image.topic_configs(topic.name), image.broker_configs(None))]
 
 
 def _brought_its_replica(
