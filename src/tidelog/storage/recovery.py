@@ -304,14 +304,16 @@ class _Loader:
                 self._drop_from(unflushed[number + 1 :], "it stands behind a torn batch")
                 break
 
-    def _write_again(self, segment: Segment, start: int, end: int) -> None:
-        """If the last process ended because an fsync had failed, these bytes may be in the page cache alone, in pages
-        that count as clean: the next fsync would succeed without them, and a power cut take them nevertheless.
+    def _write_again(self, segment: Segment, chunk: bytes, start: int, first: int, end: int) -> None:
+        """What was checked of a chunk that was read at `start`, less what lies before `first`.
+
+        If the last process ended because an fsync had failed, these bytes may be in the page cache alone, in pages that
+        count as clean: the next fsync would succeed without them, and a power cut take them nevertheless. From the
+        chunk and not from the file once more: such pages may be dropped at any time.
         """
-        while start < end:
-            chunk = segment.log.pread(min(_CHUNK, end - start), start)
-            segment.log.pwrite(chunk, start)
-            start += len(chunk)
+        first = max(first, start)
+        if first < end:
+            segment.log.pwrite(memoryview(chunk)[first - start : end - start], first)
 
     def _distrust_snapshots(self, offset: int) -> None:
         """Producer state and aborted transactions are replayed from `offset` on, where every batch is checked."""
@@ -350,6 +352,7 @@ class _Loader:
         chunk, start, position = b"", 0, 0
         while position < file_end:
             if position - start + BATCH_OVERHEAD > len(chunk):
+                self._write_again(segment, chunk, start, synced_to, position)
                 chunk, start = segment.log.pread(min(_CHUNK, file_end - position), position), position
             try:
                 header = read_header(chunk, position - start)
@@ -361,6 +364,7 @@ class _Loader:
                 problem = f"a batch of {size} bytes stands {file_end - position} bytes before the end"
                 break
             if position - start + size > len(chunk):
+                self._write_again(segment, chunk, start, synced_to, position)
                 chunk, start = segment.log.pread(max(min(_CHUNK, file_end - position), size), position), position
             epoch = header.partition_leader_epoch
             if not crc_ok(chunk, header, position - start):
@@ -380,7 +384,7 @@ class _Loader:
             position += size
             if next_offset <= self.recovery_point:
                 synced_to = position
-        self._write_again(segment, synced_to, position)
+        self._write_again(segment, chunk, start, synced_to, position)
         if position == file_end:
             return next_offset, False
         if next_offset < self.recovery_point:
