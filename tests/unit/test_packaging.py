@@ -5,7 +5,10 @@ import re
 import tomllib
 from configparser import RawConfigParser
 from fnmatch import fnmatch
+from importlib.metadata import metadata
 from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
 
 from tidelog.cli.app import app
 from tidelog.core.config.node import NodeConfig
@@ -30,6 +33,14 @@ def instructions() -> list[tuple[str, str]]:
 
 def of(word: str) -> list[str]:
     return [rest for found, rest in instructions() if found == word]
+
+
+def test_what_is_pinned_installs_on_the_oldest_python_there_is_support_for() -> None:
+    """Debian 12 has 3.11.2: `make setup` ended there over a pin that wanted 3.11.5."""
+    least = PROJECT["project"]["requires-python"].removeprefix(">=") + ".0"
+    pins = [line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().split()]
+    wanted = {name: str(metadata(name).get("Requires-Python", "")) for name in pins}
+    assert {name: wants for name, wants in wanted.items() if least not in SpecifierSet(wants)} == {}
 
 
 def test_the_config_for_real_hosts_is_one() -> None:
