@@ -14,7 +14,7 @@ from tidelog.sim.workloads.pipelines import IN_FLIGHT, LostByElection, Pipelined
 from tidelog.storage import producer_entry
 from tidelog.storage.producer_entry import BatchMetadata, ProducerEntry
 from tidelog.wire.errors import ApiError, ErrorCode
-from tidelog.wire.records.batch import BatchHeader
+from tidelog.wire.records.batch import BatchHeader, read_header
 from tidelog.wire.records.plain import Record
 
 END = len(VALUES)
@@ -161,6 +161,39 @@ def test_who_is_refused_after_an_unclean_election_goes_on_in_the_next_epoch(
     assert (entry.producer_epoch, entry.last_sequence) == (1, 1)
     assert world.trace.counts["bumped"] == 1
     assert world.failure() is None
+
+
+def test_nor_is_it_wrong_if_it_knew_nothing_of_the_writer_and_took_the_second_batch_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first was refused for another reason: there were too few replicas, and a moment later there were enough."""
+    taken: list[int] = []
+    refused = [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+    async def produce(self: PipelinedProducer, connection: object, tp: object, batch: pipelines._Batch) -> int:
+        header = read_header(batch.data)
+        if header.producer_epoch == 0 and header.base_sequence == 1:
+            raise ApiError(refused[0])
+        await asyncio.sleep(0.001)
+        refused[0] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        taken.append(header.base_sequence)
+        return len(taken)
+
+    async def story() -> list[object]:
+        async with world.office.client("writer") as client:
+            producer = writer(world, client)
+            await producer.send(ORDERS.topic, ORDERS.partition, record(world))
+            era_of = world.watch.era_of
+            monkeypatch.setattr(world.watch, "era_of", lambda partition: era_of(partition) + 1)
+            monkeypatch.setattr(PipelinedProducer, "_produce", produce)
+            sending = (producer.send(ORDERS.topic, ORDERS.partition, record(world)) for _ in range(2))
+            return list(await asyncio.gather(*sending, return_exceptions=True))
+
+    lost, written = world.cluster.run(story())
+    assert world.failure() is None
+    assert isinstance(lost, LostByElection)
+    assert (written, taken) == (1, [2])
+    assert world.trace.counts["bumped"] == 1
 
 
 def test_what_is_not_written_in_time_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ class _Pipe:
     epoch: int = 0
     """Of the producer, as it counts it for this partition."""
     era: int = -1
-    """In which a leader acknowledged something of this epoch last; -1 as long as none did."""
+    """In which a leader acknowledged something of this epoch last, and all before it; -1 as long as none did."""
     queue: deque[_Batch] = field(default_factory=deque)
     window: deque[_Batch] = field(default_factory=deque)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -229,7 +229,10 @@ class PipelinedProducer:
             watch = self._office.watch
             # Else it was one from before an unclean election who has not heard of that.
             if pipe.leader_epoch >= watch.first_epoch_of(pipe.partition):
-                pipe.era = watch.era_of(pipe.partition)
+                # Who knew nothing of this producer may have taken a later batch, and refused those before it for
+                # another reason: then it does not take them any more.
+                if batch not in pipe.window:
+                    pipe.era = watch.era_of(pipe.partition)
                 if pipe.past and self._rng.random() < LATE:
                     self._begin(pipe, now, self._send_late(pipe, now, self._rng.choice(pipe.past)))
             else:
