@@ -59,9 +59,9 @@ def image(registration: PartitionRegistration, starts: Sequence[int] = (1, 1, 1,
 def test_nobody_is_let_in_by_what_an_earlier_process_had() -> None:
     """KIP-903: the leader has to have seen it caught up under the broker epoch that it has when that is committed."""
     before, after = partition([1, 2], 1, (4, 7)), partition([1, 2, 3], 1, (4, 8))
-    UncleanExclusion(lambda broker_id: False).on_metadata(image(before), image(after))
-    UncleanExclusion(lambda broker_id: False, lambda tp, broker_id: 31).on_metadata(image(before), image(after))
-    check = UncleanExclusion(lambda broker_id: False, lambda tp, broker_id: 30)
+    UncleanExclusion(lambda broker: False).on_metadata(image(before), image(after))
+    UncleanExclusion(lambda broker: False, lambda tp, broker_id: 31).on_metadata(image(before), image(after))
+    check = UncleanExclusion(lambda broker: False, lambda tp, broker_id: 30)
     with pytest.raises(InvariantBroken, match="broker 3 joined in epoch 31 by what it had in epoch 30") as broken:
         check.on_metadata(image(before), image(after))
     assert str(broken.value.partition) == "orders-0"
@@ -72,7 +72,7 @@ def test_nobody_is_let_in_by_what_an_earlier_process_had() -> None:
 
 
 def test_whoever_is_elected_from_neither_isr_nor_elr_has_to_say_so() -> None:
-    check = UncleanExclusion(lambda broker_id: False)
+    check = UncleanExclusion(lambda broker: False)
     nobody = partition([], -1, (4, 7), last_known_elr=(2,))
     check.on_metadata(image(nobody), image(partition([2], 2, (5, 8), leader_recovery_state=RECOVERING)))
     with pytest.raises(InvariantBroken, match="broker 2 leads as if it were known to have everything"):
@@ -84,7 +84,7 @@ def test_who_joins_and_leads_in_one_change_completes_a_reassignment() -> None:
     before = partition([4, 3, 2], 2, (2, 17), replicas=(1, 4, 3, 2), adding_replicas=(1,), removing_replicas=(2,))
     after = partition([1, 4, 3], 1, (3, 18), replicas=(1, 4, 3))
     assert not is_unclean(before, after)
-    UncleanExclusion(lambda broker_id: False).on_metadata(image(before), image(after))
+    UncleanExclusion(lambda broker: False).on_metadata(image(before), image(after))
     # With a batch in between that nobody saw, it may have been one.
     assert is_unclean(before, after._replace(partition_epoch=19))
 
@@ -163,18 +163,18 @@ def test_a_reassignment_does_not_take_the_isr_below_the_minimum() -> None:
 
 @pytest.mark.parametrize("where", ["isr", "elr"])
 def test_who_ended_uncleanly_is_out_with_its_next_registration(where: str) -> None:
-    check = UncleanExclusion(lambda broker_id: broker_id == 3)
+    check = UncleanExclusion(lambda broker: broker.broker_id == 3)
     two = partition([1, 2], 1, (4, 8))
     still = partition([1, 2, 3], 1, (4, 7)) if where == "isr" else partition([1], 1, (4, 7), elr=(3,))
     judge(check, two, still, starts=(1, 1, 2))
     # In order it may stay.
-    judge(UncleanExclusion(lambda broker_id: False), still, still, starts=(1, 1, 2))
+    judge(UncleanExclusion(lambda broker: False), still, still, starts=(1, 1, 2))
     with pytest.raises(InvariantBroken, match="broker 3 registered after an unclean end, and orders-0 has it still"):
         judge(check, still, still, starts=(1, 1, 2))
 
 
 def test_who_registers_under_its_old_epoch_is_another_all_the_same() -> None:
-    check = UncleanExclusion(lambda broker_id: broker_id == 3)
+    check = UncleanExclusion(lambda broker: broker.broker_id == 3)
     after = image(WELL, starts=(1, 1, 2))
     old = dict(after.brokers)
     old[3] = replace(old[3], epoch=31)
@@ -183,7 +183,7 @@ def test_who_registers_under_its_old_epoch_is_another_all_the_same() -> None:
 
 
 def test_nobody_comes_into_the_elr_from_nowhere() -> None:
-    check = UncleanExclusion(lambda broker_id: False)
+    check = UncleanExclusion(lambda broker: False)
     one = partition([1], 1, (4, 7))
     judge(check, partition([1], 1, (4, 8), elr=(2,)), partition([1, 2], 1, (4, 7)))
     with pytest.raises(InvariantBroken, match="broker 2 came into the ELR from nowhere"):

@@ -73,7 +73,7 @@ def judge(
 ) -> None:
     """`led` had led until `before`, and lost what it had with everybody else."""
     lost = [*unclean]
-    check = ElectionAllowed(Rules(NODE), lambda node_id: node_id in lost, lambda: asked)
+    check = ElectionAllowed(Rules(NODE), lambda broker: broker.broker_id in lost, lambda: asked)
     if led is not None:
         registered = before.topics_by_id[UUID(int=1)].partitions[0]
         lost = [1, 2, 3]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 from uuid import UUID
 
 from tidelog.controller import invariants
@@ -11,8 +12,17 @@ from tidelog.controller.partition_rules import rules_for
 from tidelog.controller.partitions import is_online
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.ids import RESERVED_UUIDS, TopicPartition
-from tidelog.metadata.image import ClusterImage, LeaderRecoveryState, PartitionRegistration, TopicImage
+from tidelog.metadata.image import (
+    BrokerRegistration,
+    ClusterImage,
+    LeaderRecoveryState,
+    PartitionRegistration,
+    TopicImage,
+)
 from tidelog.sim.checks.invariant import Invariant
+
+# Whether the process before the one that registered ended without order.
+EndedUnclean: TypeAlias = Callable[[BrokerRegistration], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,7 @@ class UncleanExclusion(Invariant):
 
     def __init__(
         self,
-        ended_unclean: Callable[[int], bool],
+        ended_unclean: EndedUnclean,
         proposed_epoch: Callable[[TopicPartition, int], int | None] = lambda partition, broker_id: None,
     ) -> None:
         self._ended_unclean = ended_unclean
@@ -142,7 +152,7 @@ class UncleanExclusion(Invariant):
             for broker_id, broker in after.brokers.items()
             if broker_id in before.brokers
             and before.brokers[broker_id].incarnation_id != broker.incarnation_id
-            and self._ended_unclean(broker_id)
+            and self._ended_unclean(broker)
         ]
         for change in changed(before, after):
             if change.after.partition_epoch > change.before.partition_epoch + 1:
@@ -177,7 +187,7 @@ class ElectionAllowed(Invariant):
     but who may have lost something.
     """
 
-    def __init__(self, rules: Rules, ended_unclean: Callable[[int], bool], is_asked_for: Callable[[], bool]) -> None:
+    def __init__(self, rules: Rules, ended_unclean: EndedUnclean, is_asked_for: Callable[[], bool]) -> None:
         self._rules = rules
         self._ended_unclean = ended_unclean
         self._is_asked_for = is_asked_for
@@ -229,7 +239,7 @@ class ElectionAllowed(Invariant):
 
     def _lost(self, before: ClusterImage, after: ClusterImage, broker_id: int) -> bool:
         old, new = before.brokers.get(broker_id), after.brokers.get(broker_id)
-        return old is not None and new is not None and old.epoch != new.epoch and self._ended_unclean(broker_id)
+        return old is not None and new is not None and old.epoch != new.epoch and self._ended_unclean(new)
 
 
 def _minima(image: ClusterImage, topic: TopicImage) -> list[str | None]:

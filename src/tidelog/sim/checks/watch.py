@@ -15,7 +15,7 @@ from uuid import UUID
 from tidelog.core.events import FollowingStarted, IsrChangeProposed, LogDirectoryOffline
 from tidelog.core.ids import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration
+from tidelog.metadata.image import EMPTY_IMAGE, BrokerRegistration, ClusterImage, PartitionRegistration
 from tidelog.quorum.election_state import QUORUM_STATE
 from tidelog.sim.checks.finding import Replicas
 from tidelog.sim.checks.history import PartitionHistory
@@ -93,7 +93,7 @@ class Watch(Told):
         self._metadata_invariants: Sequence[Invariant] = (
             Metadata(self._rules),
             MetadataEpochs(),
-            UncleanExclusion(lambda node_id: node_id in self._ended_unclean, candidates.proposed_epoch),
+            UncleanExclusion(self._began_after_unclean_end, candidates.proposed_epoch),
             ElectionAllowed(self._rules, self._may_count_as_unclean, self._is_unclean_asked_for),
             Reassignment(self._rules),
         )
@@ -102,6 +102,8 @@ class Watch(Told):
         self._ended_unclean: dict[int, None] = {}
         self._offline_in: dict[int, int] = {}
         """The process of each node in which a log directory failed last."""
+        self._began: dict[UUID, tuple[bool, bool]] = {}
+        """Of the processes that are gone: whether the one before ended without order, and whether it may count so."""
         self._marked: dict[TopicPartition, None] = {}
         self._looked_at: dict[TopicPartition, None] = {}
         """Since the last tick."""
@@ -138,6 +140,10 @@ class Watch(Told):
     def _ender(self, node: SimNode) -> Callable[[], None]:
         def before_end() -> None:
             self._found.on_end(node.node_id)
+            if node.node is not None and node.node._role is not None:
+                # Its registration may still be on its way, and says how the process before it ended.
+                began = (node.node_id in self._ended_unclean, self._may_have_ended_unclean(node.node_id))
+                self._began[node.node._role._incarnation_id] = began
             disk, config = node.machine.disk, node.config
             marked = all(disk.peek(f"{directory}/{CLEAN_SHUTDOWN}", 0, 1) for directory in config.log_dirs)
             if marked:
@@ -355,8 +361,17 @@ class Watch(Told):
                 history.begin_era(change.after.leader_epoch, change.after.leader)
                 self.on_unclean(TopicPartition(change.topic.name, change.index))
 
-    def _may_count_as_unclean(self, node_id: int) -> bool:
+    def _began_after_unclean_end(self, registered: BrokerRegistration) -> bool:
+        """Whether the process that registered found the disk of one that ended without order."""
+        known = self._began.get(registered.incarnation_id)
+        return registered.broker_id in self._ended_unclean if known is None else known[0]
+
+    def _may_count_as_unclean(self, registered: BrokerRegistration) -> bool:
         """Whether its registration may say so: also where it cannot read what a directory tells of its last end."""
+        known = self._began.get(registered.incarnation_id)
+        return self._may_have_ended_unclean(registered.broker_id) if known is None else known[1]
+
+    def _may_have_ended_unclean(self, node_id: int) -> bool:
         starts = self._cluster.machine(node_id).starts
         return node_id in self._ended_unclean or self._offline_in.get(node_id, -1) >= starts - 1
 
