@@ -14,6 +14,7 @@ from tidelog.metadata.records import unframe
 from tidelog.metadata.replay import apply_records
 from tidelog.quorum.roles import Follower
 from tidelog.quorum.snapshot_files import SnapshotId, SnapshotReader
+from tidelog.sim.checks.metadata import is_unclean
 from tidelog.sim.cluster import SimCluster
 from tidelog.sim.trace import METADATA, Trace
 from tidelog.storage.memory import MemoryDisk
@@ -26,7 +27,7 @@ class Witness:
         self.elections = 0
         """How often a partition got another leader, or one again: neither the first of its life, nor none."""
         self.unclean = 0
-        """Of them those that had to take whoever was there."""
+        """Of them those that had to take whoever was there; not those of one that has not recovered from that yet."""
         self._trace = trace
         # By the topic's id: one that is made anew under the same name begins with epoch 0 again.
         self._known: dict[tuple[UUID, int], PartitionRegistration] = {}
@@ -43,7 +44,7 @@ class Witness:
                     unclean = partition.leader_recovery_state is LeaderRecoveryState.RECOVERING
                     if before is not None and partition.leader not in (NO_LEADER, before.leader):
                         self.elections += 1
-                        self.unclean += unclean
+                        self.unclean += is_unclean(before, partition)
                     self._trace.record(
                         METADATA,
                         "unclean" if unclean else "leader",

@@ -62,6 +62,18 @@ def test_neither_a_new_partition_nor_a_lost_leader_is_an_election(told: Told) ->
     assert [line["event"] for line in told.lines] == ["leader", "isr", *["leader"] * 4, "unclean"]
 
 
+def test_who_has_not_recovered_from_an_unclean_election_yet_is_elected_again_as_any_other(told: Told) -> None:
+    recovering = FIRST._replace(isr=(2,), leader=2, leader_recovery_state=LeaderRecoveryState.RECOVERING)
+    for state in (
+        FIRST._replace(isr=(), elr=(), leader=-1),
+        recovering._replace(leader_epoch=1, partition_epoch=1),
+        recovering._replace(isr=(), elr=(2,), leader=-1, leader_epoch=2, partition_epoch=2),
+        recovering._replace(leader_epoch=3, partition_epoch=3),
+    ):
+        told.publish(7, state)
+    assert (told.witness.elections, told.witness.unclean) == (2, 1)
+
+
 def test_a_topic_made_anew_is_told_of_from_its_first_epoch(told: Told) -> None:
     told.publish(7, FIRST._replace(leader_epoch=9, partition_epoch=12))
     told.publish(8, FIRST)
