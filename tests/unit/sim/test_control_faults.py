@@ -11,6 +11,8 @@ import pytest
 from tidelog.sim.campaign import Settings, run_seed
 from tidelog.sim.faults.control import reassign
 from tidelog.sim.faults.plan import PlannedFault
+from tidelog.sim.faults.races import Race, _move
+from tidelog.sim.loop import VirtualLoop, run
 from tidelog.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 
 
@@ -57,3 +59,24 @@ def test_an_election_strikes_only_if_somebody_is_elected() -> None:
     assert "elect_preferred" not in {line["event"] for line in idle}
     # Whoever is back first leads.
     assert "elect_preferred" in {line["event"] for line in run("kill_all", "elect_preferred")}
+
+
+@pytest.mark.parametrize(
+    ("elected", "has_moved"), [(SimpleNamespace(leader=2, replicas=(2, 1, 3)), True), (None, False)]
+)
+def test_a_topic_that_is_deleted_meanwhile_has_not_got_another_leader(elected: Any, has_moved: bool) -> None:
+    loop = VirtualLoop()
+    first = SimpleNamespace(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3), adding_replicas=(), removing_replicas=())
+    partitions = {0: first}
+    topics = {"churn-0": SimpleNamespace(partitions=partitions)}
+
+    def ask(node_id: int, request: object, accepted: object) -> None:
+        if elected is None:
+            topics.clear()
+        else:
+            partitions[0] = elected
+
+    field: Any = SimpleNamespace(
+        look=lambda: SimpleNamespace(topic=topics.get), ask_broker=ask, cluster=SimpleNamespace(loop=loop)
+    )
+    assert run(_move(Race(field, random.Random(1)), "churn-0", 0, 2), loop=loop) == has_moved

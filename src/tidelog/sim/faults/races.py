@@ -148,7 +148,10 @@ async def _move(race: Race, topic: str, index: int, leader: int) -> bool:
     wanted = [TopicPartitions(topic=topic, partitions=[index])]
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted, timeout_ms=5000)
     field.ask_broker(leader, request, None)
-    return await race.until(lambda: (now := partition()) is None or now.leader == leader)
+    await race.until(lambda: (now := partition()) is None or now.leader == leader)
+    # Nobody leads a topic that was deleted meanwhile.
+    now = partition()
+    return now is not None and now.leader == leader
 
 
 # --- replicas that are about to be taken in ---------------------------------------------------------------------------
