@@ -1,5 +1,9 @@
 """How a process began is judged by the process that registered, whatever has become of it since."""
 
+import random
+from collections.abc import Iterator
+
+import pytest
 from tests.unit.sim.watched import ORDERS, World
 
 from tidelog.metadata.image import ClusterImage, PartitionRegistration
@@ -9,6 +13,7 @@ from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.field import Field
 from tidelog.sim.links import Cut
 from tidelog.sim.machine import State
+from tidelog.storage.checkpoints import CLEAN_SHUTDOWN
 
 
 def newest(cluster: SimCluster) -> ClusterImage:
@@ -47,26 +52,59 @@ async def kill_while_its_registration_is_on_its_way(cluster: SimCluster, active:
     await cluster.until(lambda: newest(cluster).brokers[broker].epoch > epoch, every_s=0.01)
 
 
-def test_who_ended_in_order_may_die_before_anybody_hears_of_its_next_registration() -> None:
+@pytest.fixture
+def world() -> Iterator[World]:
     with SimCluster(3, controllers=3, seed=1, properties=PROPERTIES) as cluster:
-        world = World(cluster)
-        cluster.run(world.begin())
+        found = World(cluster)
+        cluster.run(found.begin())
+        yield found
 
-        async def story() -> None:
-            brokers = [1, 2, 3]
-            brokers.remove(registered(cluster).leader)
-            for broker in brokers:
-                await stop(cluster, broker)
-            last = brokers[-1]
-            await cluster.until(lambda: registered(cluster).elr == (last,))
-            active = Field(cluster, Budget(lambda image, topic: 2)).active_controller()
-            assert active is not None
-            await kill_while_its_registration_is_on_its_way(cluster, active, last)
-            # What it has lost is said by the next one.
-            assert registered(cluster).elr == (last,)
-            assert world.failure() is None
-            cluster.start(last)
-            await cluster.until(lambda: registered(cluster).elr == ())
 
-        cluster.run(story())
+def followers(cluster: SimCluster) -> list[int]:
+    return [broker for broker in (1, 2, 3) if broker != registered(cluster).leader]
+
+
+def test_who_ended_in_order_may_die_before_anybody_hears_of_its_next_registration(world: World) -> None:
+    cluster = world.cluster
+
+    async def story() -> None:
+        for broker in (brokers := followers(cluster)):
+            await stop(cluster, broker)
+        last = brokers[-1]
+        await cluster.until(lambda: registered(cluster).elr == (last,))
+        active = Field(cluster, Budget(lambda image, topic: 2)).active_controller()
+        assert active is not None
+        await kill_while_its_registration_is_on_its_way(cluster, active, last)
+        # What it has lost is said by the next one.
+        assert registered(cluster).elr == (last,)
         assert world.failure() is None
+        cluster.start(last)
+        await cluster.until(lambda: registered(cluster).elr == ())
+
+    cluster.run(story())
+    assert world.failure() is None
+
+
+def test_false_marks_of_an_orderly_end_are_no_truer_if_a_start_leaves_them_there(world: World) -> None:
+    cluster = world.cluster
+
+    async def story() -> None:
+        other, last = followers(cluster)
+        machine = cluster.machine(last)
+        await stop(cluster, last)
+        await cluster.start(last)
+        await cluster.until(lambda: last in registered(cluster).isr)
+        await stop(cluster, other)
+        machine.kill()
+        await cluster.until(lambda: registered(cluster).elr == (last,))
+        for directory in cluster.nodes[last].config.log_dirs:
+            assert machine.disk.make_stale(f"{directory}/{CLEAN_SHUTDOWN}", random.Random(1))
+        machine.disk_faults.kill_at(machine.kill_inside, "remove", path_part=CLEAN_SHUTDOWN)
+        cluster.start(last)
+        await cluster.until(lambda: machine.state is State.OFF)
+        assert registered(cluster).elr == (last,)
+        cluster.start(last)
+        await cluster.until(lambda: registered(cluster).elr == ())
+
+    cluster.run(story())
+    assert world.failure() is None

@@ -102,6 +102,8 @@ class Watch(Told):
         self._ended_unclean: dict[int, None] = {}
         self._offline_in: dict[int, int] = {}
         """The process of each node in which a log directory failed last."""
+        self._marked_in: dict[int, int] = {}
+        """The process of each node that last marked its end as an orderly one."""
         self._began: dict[UUID, tuple[bool, bool]] = {}
         """Of the processes that are gone: whether the one before ended without order, and whether it may count so."""
         self._marked: dict[TopicPartition, None] = {}
@@ -129,6 +131,8 @@ class Watch(Told):
                 partition = self._named[directory]
                 if partition is not None and partition.topic != METADATA_TOPIC:
                     self._mark(partition)
+            elif path.endswith(CLEAN_SHUTDOWN):
+                self._marked_in[node_id] = self._cluster.machine(node_id).starts
             elif path.endswith(QUORUM_STATE):
                 try:
                     self._quorum.on_vote_stored(node_id, self._cluster.machine(node_id).disk.peek(path, 0, 1 << 20))
@@ -146,10 +150,11 @@ class Watch(Told):
                 self._began[node.node._role._incarnation_id] = began
             disk, config = node.machine.disk, node.config
             marked = all(disk.peek(f"{directory}/{CLEAN_SHUTDOWN}", 0, 1) for directory in config.log_dirs)
-            if marked:
-                self._ended_unclean.pop(node.node_id, None)
-            else:
+            if not marked:
                 self._ended_unclean[node.node_id] = None
+            elif self._marked_in.get(node.node_id) == node.machine.starts:
+                self._ended_unclean.pop(node.node_id, None)
+            # Else it has not come to take away the marks that it found, which may be false.
 
         return before_end
 
