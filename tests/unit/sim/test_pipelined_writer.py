@@ -141,6 +141,35 @@ def test_a_leader_that_has_forgotten_what_is_sent_again_is_found(world: World, m
     assert broken.what.startswith("orders-0: OUT_OF_ORDER_SEQUENCE_NUMBER by leader ")
 
 
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_who_refuses_the_first_batch_of_an_epoch_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
+    async def produce(*told: object) -> int:
+        raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    async def story() -> None:
+        async with world.office.client("writer") as client:
+            producer = writer(world, client, patience_s=0.0 if epochs > 1 else 20.0)
+            with monkeypatch.context() as refusing:
+                if epochs > 1:
+                    refusing.setattr(world.watch, "leader_of", lambda partition: None)
+                    refusing.setattr(PipelinedProducer, "_produce", produce)
+                    with pytest.raises(ApiError):
+                        await producer.send(ORDERS.topic, ORDERS.partition, record(world))
+            producer._patience_s = 20.0
+            monkeypatch.setattr(PipelinedProducer, "_produce", produce)
+            writing = asyncio.ensure_future(producer.send(ORDERS.topic, ORDERS.partition, record(world)))
+            await asyncio.wait((writing, world.watch.failure), return_when=asyncio.FIRST_COMPLETED)
+            writing.cancel()
+
+    world.cluster.run(story())
+    broken = world.failure()
+    assert broken is not None
+    assert broken.what.startswith("orders-0: OUT_OF_ORDER_SEQUENCE_NUMBER by leader ")
+    assert world.trace.counts.get("bumped", 0) == epochs - 1
+
+
 def test_who_is_refused_after_an_unclean_election_goes_on_in_the_next_epoch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

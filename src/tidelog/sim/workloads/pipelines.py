@@ -76,6 +76,8 @@ class _Pipe:
 
     partition: TopicPartition
     next_sequence: int
+    begun_in: int
+    """The era in which its epoch began."""
     epoch: int = 0
     """Of the producer, as it counts it for this partition."""
     era: int = -1
@@ -137,7 +139,7 @@ class PipelinedProducer:
             # Nobody has to begin at 0 where nothing is known of a producer (P4), and no seed lasts for 2^31 records.
             near = self._rng.random() < 0.5
             first = SEQUENCES - self._rng.randint(1, NEAR_THE_LAST) if near else 0
-            pipe = self._pipes[tp] = _Pipe(tp, first)
+            pipe = self._pipes[tp] = _Pipe(tp, first, self._office.watch.era_of(tp))
         batch = _Batch(bytearray(encode_batch(records)), len(records), loop.time(), loop.create_future())
         pipe.queue.append(batch)
         pipe.news.set()
@@ -294,7 +296,8 @@ class PipelinedProducer:
         if not isinstance(error, ApiError) or error.code not in _OUT_OF_SEQUENCE:
             return
         watch = self._office.watch
-        lost = pipe.era < watch.era_of(pipe.partition)
+        # The first batch of an epoch, of which nothing is acknowledged, only a leader of another era may refuse.
+        lost = (pipe.begun_in if pipe.era < 0 else pipe.era) < watch.era_of(pipe.partition)
         if lost and error.code is not ErrorCode.INVALID_PRODUCER_EPOCH:
             raise LostByElection(str(error)) from error
         leads = watch.leader_of(pipe.partition)
@@ -320,6 +323,7 @@ class PipelinedProducer:
         pipe.era = -1
         pipe.refused_by = None
         tp = pipe.partition
+        pipe.begun_in = self._office.watch.era_of(tp)
         self._office.trace.record(
             CLIENT, "bumped", topic=tp.topic, partition=tp.partition, producer_epoch=pipe.epoch, error=str(error)[:80]
         )
