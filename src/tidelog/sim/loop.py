@@ -158,7 +158,9 @@ def _told(handle: Any) -> str:
     owner = getattr(handle._callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         coroutine = getattr(owner.get_coro(), "__qualname__", "?")
-        name = f"task {owner.get_name()} ({coroutine})"
+        # A name that nobody gave is a number of this process: in another one the seed would tell something else.
+        given = "" if owner.get_name().startswith("Task-") else f"{owner.get_name()} "
+        name = f"task {given}({coroutine})"
     else:
         name = getattr(handle._callback, "__qualname__", type(handle._callback).__name__)
     return f"{name} on {handle._loop.host}"

@@ -187,6 +187,9 @@ def test_who_lets_no_time_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     loop = VirtualLoop()
     with pytest.raises(Spinning, match=r"task the spinner \(turns_for_ever\) on 127\.0\.0\.1"):
         loop.run_until_complete(loop.create_task(turns_for_ever(), name="the spinner"))
+    # Without a name: how many tasks there were before in this process is no part of a run.
+    with pytest.raises(Spinning, match=r"the last was task \(turns_for_ever\) on 127\.0\.0\.1, the next is task \(t"):
+        VirtualLoop().run_until_complete(turns_for_ever())
 
 
 def test_much_may_happen_while_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
