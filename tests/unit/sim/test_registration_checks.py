@@ -11,6 +11,7 @@ from tidelog.sim.campaign import PROPERTIES
 from tidelog.sim.cluster import CONTROLLER_PORT, SimCluster, host_of
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.field import Field
+from tidelog.sim.faults.storage import false_clean_shutdown
 from tidelog.sim.links import Cut
 from tidelog.sim.machine import State
 from tidelog.storage.checkpoints import CLEAN_SHUTDOWN
@@ -105,6 +106,33 @@ def test_false_marks_of_an_orderly_end_are_no_truer_if_a_start_leaves_them_there
         assert registered(cluster).elr == (last,)
         cluster.start(last)
         await cluster.until(lambda: registered(cluster).elr == ())
+
+    cluster.run(story())
+    assert world.failure() is None
+
+
+def test_the_mark_of_the_process_that_registered_last_is_no_false_one(world: World) -> None:
+    cluster = world.cluster
+    field = Field(cluster, Budget(lambda image, topic: 2))
+
+    async def story() -> None:
+        broker = followers(cluster)[0]
+        machine, epoch = cluster.machine(broker), newest(cluster).brokers[broker].epoch
+        marks = [f"{directory}/{CLEAN_SHUTDOWN}" for directory in cluster.nodes[broker].config.log_dirs]
+        await stop(cluster, broker)
+        cluster.start(broker)
+        await cluster.until(lambda: not any(map(machine.disk.has, marks)), every_s=0.0005)
+        assert newest(cluster).brokers[broker].epoch == epoch
+        applied = false_clean_shutdown(field, random.Random(1))
+        assert machine.state is State.OFF
+        # It has taken the node down, and nothing more.
+        assert applied is not None and applied.moment is not None and not applied.moment.came
+        assert not any(map(machine.disk.has, marks))
+        await cluster.start(broker)
+        # Since then another process has registered.
+        applied = false_clean_shutdown(field, random.Random(1))
+        assert applied is not None and applied.moment is None
+        assert all(map(machine.disk.has, marks))
 
     cluster.run(story())
     assert world.failure() is None

@@ -1,8 +1,10 @@
 """Disks that lose, refuse, rot and dawdle. Whatever loses data asks the budget first; voters keep what they synced."""
 
 import errno
+import json
 import posixpath
 import random
+from dataclasses import replace
 from typing import Final
 
 from tidelog.quorum.election_state import QUORUM_STATE
@@ -151,7 +153,14 @@ def false_clean_shutdown(field: Field, rng: random.Random) -> Applied | None:
     disk = field.cluster.machine(node_id).disk
     back = [path for path in _old_marks(field, node_id) if disk.make_stale(path, rng)]
     assert back, "there were old marks, and directories for them"
-    return field.down(node_id, rng.uniform(*DOWN_S), marks=len(back))
+    registered = field.look().broker(node_id)
+    for path in list(back):
+        if registered is not None and json.loads(disk.peek(path, 0, _WHOLE))["brokerEpoch"] == registered.epoch:
+            # The process that died had not registered yet: this mark, of the one before it, is no false one.
+            disk.lose(path)
+            back.remove(path)
+    applied = field.down(node_id, rng.uniform(*DOWN_S), marks=len(back))
+    return applied if back else replace(applied, moment=Moment())
 
 
 def _old_marks(field: Field, node_id: int) -> list[str]:
