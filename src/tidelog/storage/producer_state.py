@@ -231,10 +231,23 @@ class ProducerStateManager:
     def distrust_syncs(self, recovery_point: int) -> None:
         """The snapshots here are of a process that may not have lived to sync them: a flush up to the recovery point
         did those before it.
+
+        Nor may it have succeeded in that, so that what is not of this process is written over with itself: as recovery
+        does with the log, and for the same reason.
         """
         for offset in self._snapshots[bisect_left(self._snapshots, recovery_point) :]:
+            if offset not in self._unsynced:
+                self._write_again(self._path(offset))
             self._written += 1
             self._unsynced[offset] = self._written
+
+    def _write_again(self, path: str) -> None:
+        data = self.disk.read_bytes(path)
+        file = self.disk.open(path)
+        try:
+            file.pwrite(data, 0)
+        finally:
+            file.close()
 
     def _sync_snapshot(self, offset: int, number: int) -> None:
         file = self.disk.open(self._path(offset))

@@ -280,3 +280,32 @@ def test_a_log_that_starts_anew_knows_no_producer_of_the_old_one(
     again.append_as_follower(batch(1, base_offset=500, leader_epoch=4), NOW)
     retried = again.append_as_leader(batch(1, producer_id=PRODUCER, producer_epoch=0, base_sequence=0), 5, NOW)
     assert (retried.duplicate, retried.first_offset) == (False, 501)
+
+
+@pytest.mark.rule("P4")
+@pytest.mark.parametrize("seed", range(8))
+def test_a_producer_whose_snapshot_failed_to_sync_outlives_its_records(node: Node, batch: MakeBatch, seed: int) -> None:
+    """What the failed fsync left is in the page cache alone: the next one succeeds, and has not written it."""
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, CONFIG, NOW)
+    log.append_as_leader(batch(1, producer_id=PRODUCER, producer_epoch=0, base_sequence=0), 0, NOW)
+    log.flush(NOW)
+    manager.checkpoint_recovery_points()
+    log.roll(NOW)
+    node.disk.fault = lambda operation, path: errno.EIO if operation == "fsync" and path.endswith(".snapshot") else None
+    with pytest.raises(DiskError):
+        log.flush(NOW)
+    node.disk.fault = None
+    manager.release()
+    manager = node.start()
+    log = the_log(manager)
+    log.append_as_leader(batch(1), 0, NOW)
+    log.flush(NOW)
+    manager.checkpoint_recovery_points()
+    log.update_high_watermark(2)
+    log.increment_log_start_offset(1)
+    assert log.delete_old_segments(NOW) == 1
+    again = the_log(node.crash(manager, seed))
+    assert again.log_end_offset == 2
+    retried = again.append_as_leader(batch(1, producer_id=PRODUCER, producer_epoch=0, base_sequence=0), 0, NOW)
+    assert (retried.duplicate, retried.first_offset) == (True, 0)
