@@ -80,13 +80,15 @@ class _Pool:
 class PosixFile:
     """One file; see `DiskFile`. The size is kept here: this process is the file's only writer (flock)."""
 
-    __slots__ = ("_length", "_lost", "_pool", "_syncing", "fd", "path", "users")
+    __slots__ = ("_is_closing", "_length", "_lost", "_pool", "_syncing", "fd", "path", "users")
 
     def __init__(self, pool: _Pool, path: str) -> None:
         self._pool = pool
         self.path = path
         self.fd = -1
         self.users = 0
+        # Closed while somebody was using it: the last one of them gives the descriptor back.
+        self._is_closing = False
         self._length = -1
         # The kernel tells of a lost page once: whoever syncs at the same time, or later, hears of it from here.
         self._syncing = threading.Lock()
@@ -126,6 +128,8 @@ class PosixFile:
     def _give(self) -> None:
         with self._pool.lock:
             self.users -= 1
+            if self._is_closing:
+                self._close_unused()
 
     def pread(self, length: int, offset: int) -> bytes:
         fd = self._take()
@@ -227,12 +231,19 @@ class PosixFile:
             self.path = path
 
     def close(self) -> None:
-        pool = self._pool
-        with pool.lock:
-            if self.fd >= 0 and self.users == 0:
-                del pool.files[id(self)]
-                os.close(self.fd)
-                self.fd = -1
+        with self._pool.lock:
+            self._is_closing = True
+            self._close_unused()
+
+    def _close_unused(self) -> None:
+        """The lock is held."""
+        if self.users:
+            return
+        self._is_closing = False
+        if self.fd >= 0:
+            del self._pool.files[id(self)]
+            os.close(self.fd)
+            self.fd = -1
 
 
 def _write_rest(fd: int, view: memoryview, offset: int) -> None:

@@ -150,3 +150,24 @@ def test_an_fsync_that_fails_fails_for_everybody_who_syncs_that_file(
     second.join()
     sync()
     assert len(told) == 3
+
+
+def test_a_file_that_is_closed_while_it_is_synced_gives_its_descriptor_back_afterwards(
+    posix: PosixDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the log of a topic that is deleted during a flush: its room on disk is taken as long as it is open."""
+    file = posix.open(f"{tmp_path}/log", create=True)
+    file.append(b"0123456789")
+    fsync = os.fsync
+
+    def closed_meanwhile(fd: int) -> None:
+        file.close()
+        # Somebody is still using it.
+        assert os.pread(fd, 4, 0) == b"0123"
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", closed_meanwhile)
+    file.fsync()
+    assert posix.open_files == 0
+    assert file.pread(4, 0) == b"0123"
+    assert posix.open_files == 1
