@@ -592,5 +592,9 @@ class Log:
 
     def close_files(self) -> None:
         """Gives every descriptor back without writing anything."""
-        for segment in self.segments:
+        for segment in self.all_segments():
             segment.close_files()
+
+    def all_segments(self) -> list[Segment]:
+        """Those that were deleted and whose files are still there, too."""
+        return [*self.segments, *(waiting.segment for waiting in self.doomed)]

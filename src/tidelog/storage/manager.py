@@ -336,7 +336,7 @@ class LogManager:
         log = directory.logs.pop(partition)
         log.abandon()
         target = self._rename(directory, partition, suffix)
-        for segment in log.segments:
+        for segment in log.all_segments():
             # A slice handed out before is read under the new name: a log made anew may have the old one by then.
             segment.moved_to(target + segment.path.removeprefix(log.dir))
         return target

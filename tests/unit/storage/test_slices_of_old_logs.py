@@ -89,3 +89,24 @@ def _open_files() -> Iterator[str]:
         # The descriptor by which this is listed is gone when it is asked for.
         with suppress(FileNotFoundError):
             yield str(entry.readlink())
+
+
+def test_the_room_of_a_deleted_topic_is_given_back_with_that_of_segments_that_waited(tmp_path: Path) -> None:
+    manager = manager_in(tmp_path)
+    log = manager.get_or_create(TP, UUID(int=1), TopicConfig(retention_bytes=0), NOW, is_new=True)
+    append(log, ("k", "old"))
+    seal(log)
+    found = log.read(0, 1000, upper_bound=1, min_one=True)
+    assert found.read()
+    assert log.delete_old_segments(NOW) == 1
+    manager.delete(TP)
+    # One that is made anew has a segment of that name, and deletes it as well.
+    again = manager.get_or_create(TP, UUID(int=2), TopicConfig(retention_bytes=0), NOW, is_new=True)
+    append(again, ("k", "new"))
+    seal(again)
+    assert again.delete_old_segments(NOW) == 1
+    assert values(found.read()) == [b"old"]
+    again.close_files()
+    assert found.file is not None
+    found.file.close()
+    assert [name for name in _open_files() if name.startswith(str(tmp_path)) and name.endswith(".deleted")] == []
