@@ -12,10 +12,10 @@ import shutil
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from tidelog.storage.ports import AlreadyLocked, DiskError, FileMissing
 from tidelog.wire.buffers import Buffer
@@ -27,7 +27,10 @@ RESERVED_DESCRIPTORS = 1024
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _PROBE: Final = [bytearray(1)]
 _READ_TOGETHER: Final = 128 * 1024
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 _CAN_PROBE: Final = bool(_NOWAIT) and hasattr(os, "preadv")
+
+T = TypeVar("T")
 
 
 def raise_nofile_limit() -> int:
@@ -67,14 +70,31 @@ class _Pool:
         self.lock = threading.Lock()
         self.files: OrderedDict[int, PosixFile] = OrderedDict()
 
-    def evict(self) -> None:
-        """Closes the oldest descriptor that nobody is using. The lock is held."""
+    def evict(self) -> bool:
+        """Closes the oldest descriptor that nobody is using; whether there was one. The lock is held."""
         for key, file in self.files.items():
             if file.users == 0:
                 del self.files[key]
                 os.close(file.fd)
                 file.fd = -1
-                return
+                return True
+        return False
+
+    def give_one_up(self) -> bool:
+        with self.lock:
+            return self.evict()
+
+
+def _with_a_descriptor(work: Callable[[], T], give_one_up: Callable[[], bool]) -> T:
+    """Connections may have taken all the process may have: a directory is not given up for that, as long as there is
+    a file that can be opened again later.
+    """
+    while True:
+        try:
+            return work()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR or not give_one_up():
+                raise
 
 
 class PosixFile:
@@ -115,7 +135,7 @@ class PosixFile:
         if len(pool.files) >= pool.capacity:
             pool.evict()
         with _told(self.path):
-            self.fd = os.open(self.path, flags | os.O_CLOEXEC, 0o644)
+            self.fd = _with_a_descriptor(lambda: os.open(self.path, flags | os.O_CLOEXEC, 0o644), pool.evict)
             if self._length < 0:
                 self._length = os.fstat(self.fd).st_size
         pool.files[id(self)] = self
@@ -290,6 +310,12 @@ class PosixDisk:
     def open_files(self) -> int:
         return len(self._pool.files)
 
+    def _open(self, path: str, flags: int) -> int:
+        return self._with_a_descriptor(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def _with_a_descriptor(self, work: Callable[[], T]) -> T:
+        return _with_a_descriptor(work, self._pool.give_one_up)
+
     def open(self, path: str, create: bool = False) -> PosixFile:
         file = PosixFile(self._pool, path)
         if create:
@@ -300,12 +326,12 @@ class PosixDisk:
 
     def read_bytes(self, path: str) -> bytes:
         with _told(path):
-            return Path(path).read_bytes()
+            return self._with_a_descriptor(Path(path).read_bytes)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
         with _told(path):
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            fd = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 _write_rest(fd, memoryview(data), 0)
                 if durable:
@@ -334,7 +360,7 @@ class PosixDisk:
 
     def list_dir(self, path: str) -> list[str]:
         with _told(path):
-            return sorted(os.listdir(path))
+            return sorted(self._with_a_descriptor(lambda: os.listdir(path)))
 
     def make_dirs(self, path: str) -> None:
         with _told(path):
@@ -359,7 +385,7 @@ class PosixDisk:
 
     def fsync_dir(self, path: str) -> None:
         with _told(path):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(fd)
             finally:
@@ -371,7 +397,7 @@ class PosixDisk:
 
     def lock(self, path: str) -> PosixLock:
         with _told(path):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = self._open(path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -112,8 +113,6 @@ def test_the_lock_has_one_holder(posix: PosixDisk, tmp_path: Path) -> None:
 
 
 def test_the_soft_limit_of_descriptors_is_raised() -> None:
-    import resource
-
     limit = raise_nofile_limit()
     assert limit == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
@@ -171,3 +170,47 @@ def test_a_file_that_is_closed_while_it_is_synced_gives_its_descriptor_back_afte
     assert posix.open_files == 0
     assert file.pread(4, 0) == b"0123"
     assert posix.open_files == 1
+
+
+def test_connections_that_take_every_descriptor_leave_files_theirs(tmp_path: Path) -> None:
+    """A directory that met EMFILE would be offline for good, however soon clients are gone again."""
+    disk = PosixDisk(max_open_files=64)
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(8)]
+    for file in files:
+        file.append(b"x")
+    rarely = disk.open(f"{tmp_path}/rarely", create=True)
+    rarely.close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 4, hard))
+    taken: list[int] = []
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        rarely.append(b"record")
+        disk.write_atomic(f"{tmp_path}/checkpoint", b"0")
+        assert disk.read_bytes(f"{tmp_path}/checkpoint") == b"0"
+        assert "rarely" in disk.list_dir(str(tmp_path))
+        assert rarely.pread(100, 0) == b"record"
+        with disk.lock(f"{tmp_path}/.lock"):
+            assert disk.open_files > 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
+
+
+def test_a_file_says_so_when_no_descriptor_can_be_given_up_for_it(
+    posix: PosixDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = posix.open(f"{tmp_path}/log", create=True)
+    file.append(b"x")
+
+    def none_left(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", none_left)
+    with pytest.raises(DiskError, match="EMFILE"):
+        posix.write_atomic(f"{tmp_path}/checkpoint", b"0")
+    assert posix.open_files == 0
