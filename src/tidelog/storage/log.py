@@ -135,8 +135,9 @@ class Log:
         rng: random.Random | None = None,
         producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS,
         max_decompressed_bytes: int = DEFAULT_MAX_OUTPUT,
+        loaded: recovery.LoadedLog | None = None,
     ) -> Self:
-        """Creates or recovers the log in `path`. `rng` spreads segment rolls (`segment.jitter.ms`)."""
+        """Creates or recovers the log in `path`, or takes it as it was `loaded`. `rng` spreads segment rolls."""
         metadata_path = f"{path}/{checkpoints.PARTITION_METADATA}"
         known_id = checkpoints.read_partition_metadata(disk, metadata_path)
         if topic_id is not None and known_id is not None and topic_id != known_id:
@@ -144,7 +145,7 @@ class Log:
                 ErrorCode.INCONSISTENT_TOPIC_ID,
                 f"{path} belongs to topic id {known_id}, not {topic_id}",
             )
-        loaded = recovery.load(
+        loaded = loaded or recovery.load(
             disk,
             path,
             log_start_offset=log_start_offset,

@@ -6,7 +6,7 @@ offline and no others (C10).
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.topic import TopicConfig
 from tidelog.core.events import CommittedRecordsLost, EventSink, LogDirectoryOffline, LogRecovered, LogsLoading
 from tidelog.core.ids import METADATA_TOPIC, TopicPartition, random_uuid
-from tidelog.storage import retention
+from tidelog.storage import recovery, retention
 from tidelog.storage.checkpoints import CorruptCheckpoint
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.log import Log
@@ -137,7 +137,8 @@ class LogManager:
         is_ours: IsOurs = lambda partition, topic_id: True,
         home_of: HomeOf = lambda partition: None,
     ) -> Iterator[None]:
-        """Opens every log found, one at a time; `config_of` gives a topic's config. Afterwards appends may begin.
+        """Opens every log found, one at a time, a large one in several steps; `config_of` gives a topic's config.
+        Afterwards appends may begin.
 
         What is not `ours` (by the partition and the id of its topic, None if the log never held a record) is set aside
         as ``-stray`` and kept: that the metadata does not know a log may also mean that it is the wrong metadata. So is
@@ -150,7 +151,7 @@ class LogManager:
                 for loaded, partition in enumerate(found):
                     if loaded and loaded % _PROGRESS_EVERY == 0:
                         self._on_event(LogsLoading(directory=directory.path, loaded=loaded, total=len(found)))
-                    self._load(directory, partition, config_of, now_ms, is_ours, home_of)
+                    yield from self._load(directory, partition, config_of, now_ms, is_ours, home_of)
                     yield
                 directory.loaded = True
                 directory.checkpoint_clamped_high_watermarks()
@@ -164,14 +165,14 @@ class LogManager:
         now_ms: int,
         is_ours: IsOurs,
         home_of: HomeOf,
-    ) -> None:
+    ) -> Generator[None, None, None]:
         topic_id = directory.topic_id_of(partition)
         if topic_id is not None and not is_ours(partition, topic_id):
             self._rename(directory, partition, STRAY_SUFFIX)
         elif self._is_left_over(partition, topic_id, is_ours):
             self._doomed[self._rename(directory, partition, DELETE_SUFFIX)] = None
         elif self._is_at_home(directory, partition, home_of):
-            self._load_one(directory, partition, config_of(partition.topic), now_ms)
+            yield from self._load_one(directory, partition, config_of(partition.topic), now_ms)
         else:
             self._rename(directory, partition, STRAY_SUFFIX)
 
@@ -208,8 +209,18 @@ class LogManager:
 
     def _load_one(
         self, directory: ManagedDirectory, partition: TopicPartition, config: TopicConfig, now_ms: int
-    ) -> None:
-        log = self._open_log(directory, partition, None, config, now_ms)
+    ) -> Generator[None, None, None]:
+        recovery_point, log_start_offset, _ = directory.remembered(partition)
+        loaded = yield from recovery.load_stepwise(
+            self._disk,
+            f"{directory.path}/{partition}",
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            clean_shutdown=directory.clean_epoch is not None,
+            index_interval=config.index_interval_bytes,
+            now_ms=now_ms,
+        )
+        log = self._open_log(directory, partition, None, config, now_ms, loaded)
         if log.recovery_notes:
             self._on_event(
                 LogRecovered(
@@ -244,6 +255,7 @@ class LogManager:
         topic_id: UUID | None,
         config: TopicConfig,
         now_ms: int,
+        loaded: recovery.LoadedLog | None = None,
     ) -> Log:
         recovery_point, log_start_offset, high_watermark = directory.remembered(partition)
         log = Log.open(
@@ -261,6 +273,7 @@ class LogManager:
             rng=self._rng,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             max_decompressed_bytes=self._config.tidelog_decompression_max_bytes,
+            loaded=loaded,
         )
         log.first_dirty_offset = directory.first_dirty_offset(partition)
         directory.logs[partition] = log

@@ -6,6 +6,7 @@ the first doubtful byte goes. Damage *below* the recovery point is no torn tail:
 reported (`CorruptSegment`) and nothing is dropped.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from tidelog.storage import checkpoints
@@ -57,14 +58,45 @@ def load(
     index_interval: int,
     now_ms: int,
 ) -> LoadedLog:
-    """Segments and epochs of the log in `directory`, made if it is not there."""
+    """As `load_stepwise`, at once."""
+    steps = load_stepwise(
+        disk,
+        directory,
+        log_start_offset=log_start_offset,
+        recovery_point=recovery_point,
+        clean_shutdown=clean_shutdown,
+        index_interval=index_interval,
+        now_ms=now_ms,
+    )
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            loaded: LoadedLog = end.value
+            return loaded
+
+
+def load_stepwise(
+    disk: Disk,
+    directory: str,
+    *,
+    log_start_offset: int,
+    recovery_point: int,
+    clean_shutdown: bool,
+    index_interval: int,
+    now_ms: int,
+) -> Generator[None, None, LoadedLog]:
+    """Segments and epochs of the log in `directory`, made if it is not there.
+
+    A step is as much as is read at once while batches are checked: a log may be large, and its disk slow to write to.
+    """
     created = not disk.is_dir(directory)
     if created:
         disk.make_dirs(directory)
     notes: list[str] = []
     names = _tidy(disk, directory, notes)
     loader = _Loader(disk, directory, recovery_point, clean_shutdown, index_interval, now_ms, notes)
-    loader.load_segments(names, log_start_offset)
+    yield from loader.load_segments(names, log_start_offset)
     start = max(log_start_offset, loader.segments[0].base_offset) if len(loader.segments) else log_start_offset
     if loader.log_end_offset < start and len(loader.segments):
         notes.append(f"the log ends at {loader.log_end_offset}, before its start offset {start}: it starts anew there")
@@ -164,7 +196,7 @@ class _Loader:
         path = f"{directory}/{checkpoints.LEADER_EPOCH_CHECKPOINT}"
         self.epochs = EpochCache(checkpoints.read_epochs(disk, path))
 
-    def load_segments(self, names: dict[str, int], log_start_offset: int) -> None:
+    def load_segments(self, names: dict[str, int], log_start_offset: int) -> Generator[None, None, None]:
         bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX))
         stems = {f"{base:020d}" for base in bases}
         for name in names:
@@ -190,7 +222,7 @@ class _Loader:
             for segment in self.segments:
                 if segment.base_offset < unflushed[0].base_offset:
                     self._check_indexes(segment, names)
-            self._recover(unflushed, log_start_offset)
+            yield from self._recover(unflushed, log_start_offset)
         # Below the log start nothing is missed: a log that was about to start anew there (`load`) may have died at it.
         if self.log_end_offset < self.recovery_point and self.recovery_point > log_start_offset:
             raise CorruptSegment(
@@ -281,7 +313,7 @@ class _Loader:
 
     # -- after an unclean end
 
-    def _recover(self, unflushed: list[Segment], log_start_offset: int) -> None:
+    def _recover(self, unflushed: list[Segment], log_start_offset: int) -> Generator[None, None, None]:
         base = unflushed[0].base_offset
         self.epochs.truncate_from_end(base)
         self._complete_epochs([segment for segment in self.segments if segment.base_offset < base], log_start_offset)
@@ -296,7 +328,7 @@ class _Loader:
                     )
                 self._drop_from(unflushed[number:], f"it starts at {segment.base_offset}, the log ends at {expected}")
                 break
-            end, cut = self._recover_segment(segment)
+            end, cut = yield from self._recover_segment(segment)
             expected = self.log_end_offset = end
             if segment is not unflushed[-1]:
                 segment.become_inactive()
@@ -340,7 +372,7 @@ class _Loader:
             self.disk.remove(path)
         self.disk.fsync_dir(self.directory)
 
-    def _recover_segment(self, segment: Segment) -> tuple[int, bool]:
+    def _recover_segment(self, segment: Segment) -> Generator[None, None, tuple[int, bool]]:
         """Checks every batch, rebuilds the indexes; the offset behind the last good one and whether bytes were cut."""
         file_end = segment.size
         segment.start_rebuild()
@@ -353,6 +385,8 @@ class _Loader:
         while position < file_end:
             if position - start + BATCH_OVERHEAD > len(chunk):
                 self._write_again(segment, chunk, start, synced_to, position)
+                if start < position:
+                    yield
                 chunk, start = segment.log.pread(min(_CHUNK, file_end - position), position), position
             try:
                 header = read_header(chunk, position - start)
@@ -365,6 +399,8 @@ class _Loader:
                 break
             if position - start + size > len(chunk):
                 self._write_again(segment, chunk, start, synced_to, position)
+                if start < position:
+                    yield
                 chunk, start = segment.log.pread(max(min(_CHUNK, file_end - position), size), position), position
             epoch = header.partition_leader_epoch
             if not crc_ok(chunk, header, position - start):

@@ -442,3 +442,31 @@ def test_a_twin_that_cannot_be_put_away_takes_its_own_directory_offline_alone(
     log = again.get(_tp(0))
     assert log is not None
     assert (log.dir.rpartition("/")[0], log.log_end_offset) == ("/b", 2)
+
+
+def test_a_large_log_is_recovered_in_several_steps(node: Node, batch: MakeBatch) -> None:
+    """Its disk may be slow to write to, and a member of the quorum that is deaf for so long is taken for dead."""
+    large = TopicConfig(segment_bytes=3 << 20)
+    manager = node.start()
+    log = manager.get_or_create(_tp(0), TOPIC, large, NOW)
+    for _ in range(50):
+        log.append_as_leader(batch(1, value_size=100_000), 0, NOW)
+    manager.release()
+    manager = LogManager(node.disk, node.config, random.Random(3))
+    manager.open()
+    written = 0
+    most = 0
+
+    def count(operation: str, path: str) -> None:
+        nonlocal written
+        written += operation == "pwrite"
+
+    node.disk.fault = count
+    for _ in manager.load_stepwise(lambda topic: large, NOW):
+        most, written = max(most, written), 0
+    node.disk.fault = None
+    # At the end of a segment, and with the beginning of the next.
+    assert most == 2
+    again = manager.get(_tp(0))
+    assert again is not None
+    assert (again.log_end_offset, again.recovery_notes) == (50, [])
