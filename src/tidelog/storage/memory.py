@@ -143,12 +143,21 @@ class _Inode:
 class MemoryFile:
     """See `DiskFile`."""
 
-    __slots__ = ("_disk", "_inode", "path")
+    __slots__ = ("_disk", "_opened", "path")
 
     def __init__(self, disk: "MemoryDisk", path: str, inode: _Inode) -> None:
         self._disk = disk
-        self._inode = inode
+        # None while it is closed: the next use opens it again, by its path, whatever stands there by then.
+        self._opened: _Inode | None = inode
         self.path = path
+
+    @property
+    def _inode(self) -> _Inode:
+        if self._opened is None:
+            self._opened = self._disk._files.get(self.path)
+            if self._opened is None:
+                raise FileMissing(self.path)
+        return self._opened
 
     def pread(self, length: int, offset: int) -> bytes:
         self._disk._fault("pread", self.path)
@@ -196,7 +205,7 @@ class MemoryFile:
         self.path = path
 
     def close(self) -> None:
-        """Nothing to give back."""
+        self._opened = None
 
 
 class MemoryLock:

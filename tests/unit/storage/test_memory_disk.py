@@ -2,11 +2,13 @@
 
 import errno
 import random
+from pathlib import Path
 
 import pytest
 
 from tidelog.storage.memory import MemoryDisk
-from tidelog.storage.ports import AlreadyLocked, DiskError, FileMissing
+from tidelog.storage.ports import AlreadyLocked, Disk, DiskError, FileMissing
+from tidelog.storage.posix import PosixDisk
 
 SEEDS = range(200)
 
@@ -238,3 +240,26 @@ def test_directories_and_locks() -> None:
     disk.lock("/d/.lock")
     disk.crash(random.Random(0))
     disk.lock("/d/.lock")
+
+
+@pytest.mark.parametrize("is_real", [False, True], ids=["memory", "posix"])
+def test_a_file_that_was_closed_opens_again_by_its_name(tmp_path: Path, is_real: bool) -> None:
+    """Whatever stands there by then: a file that was renamed or removed has to be told so."""
+    disk: Disk = PosixDisk(max_open_files=4) if is_real else MemoryDisk()
+    root = str(tmp_path)
+    disk.make_dirs(root)
+    file, held = (disk.open(f"{root}/log", create=True) for _ in range(2))
+    file.append(b"old")
+    assert held.pread(10, 0) == b"old"
+    file.close()
+    disk.rename(f"{root}/log", f"{root}/log.deleted")
+    with pytest.raises(FileMissing):
+        file.pread(10, 0)
+    disk.open(f"{root}/log", create=True).append(b"new")
+    assert file.pread(10, 0) == b"new"
+    file.close()
+    file.moved_to(f"{root}/log.deleted")
+    assert file.pread(10, 0) == b"old"
+    # Who has it open keeps it, also when it is removed.
+    disk.remove(f"{root}/log.deleted")
+    assert held.pread(10, 0) == file.pread(10, 0) == b"old"
