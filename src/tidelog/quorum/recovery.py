@@ -18,6 +18,9 @@ def load_election(disk: Disk, metadata_dir: str, *, may_vote: bool = True) -> El
     if state is None and may_vote and _has_history(disk, partition_dir(metadata_dir)):
         # It may have voted in the lost epoch; a second vote there could elect two leaders.
         raise QuorumError(f"{path} is missing beside a metadata log that has records: this voter may not vote again")
+    if state is not None:
+        # Whoever wrote it may have ended before its name was durable; what is told of it from now on must stay true.
+        disk.fsync_dir(partition_dir(metadata_dir))
     return state or ElectionState(0)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.quorum.control_records import LeaderChangeMessage
+from tidelog.quorum.election_state import ElectionState, read_election_state
 from tidelog.quorum.errors import BatchTooLarge, NotLeader, QuorumError
 from tidelog.quorum.formatting import format_metadata_dir, read_bootstrap
 from tidelog.quorum.metadata_log import MetadataLogConfig
@@ -279,6 +280,18 @@ class TestRefusals:
         disk.write_atomic(STATE, content)
         with pytest.raises(QuorumError, match=complaint):
             opened(disk)
+
+    @pytest.mark.rule("Q1")
+    def test_a_vote_whose_name_was_not_synced_outlives_whoever_has_read_it(self) -> None:
+        """The last process was killed before it could: what this one read, and may tell others, a power cut took."""
+        for seed in range(10):
+            disk = self.started()
+            voted = {"leaderId": -1, "leaderEpoch": 7, "votedId": 2, "data_version": 0}
+            disk.write_atomic(STATE, json.dumps(voted).encode(), durable=False)
+            disk.open(STATE).fsync()
+            assert opened(disk).epoch == 7
+            disk.crash(random.Random(seed), lose_entries=True)
+            assert read_election_state(disk, STATE) == ElectionState(7, voted=ReplicaKey(2)), seed
 
     def test_no_voters_anywhere(self) -> None:
         with pytest.raises(QuorumError, match="names no voters"):
