@@ -263,7 +263,11 @@ class _Fetching:
             if is_another(self._wanted.topic_id, known.topic_id):
                 # As one broker says, which may be cut off and have the topic as it was before.
                 await self._raise_if_gone(client)
-                raise_for(ErrorCode.INCONSISTENT_TOPIC_ID, what=str(tp))
+                # From here on with what they said: to begin again is to ask somebody else, who may be that one again.
+                leader = await client.leader_of(tp.topic, tp.partition)
+                known = client.metadata.topics[tp.topic]
+                if is_another(self._wanted.topic_id, known.topic_id):
+                    raise_for(ErrorCode.INCONSISTENT_TOPIC_ID, what=str(tp))
             # Of a leader older than the end of the range too: it may have there what was given up since.
             refuse_stale(client.metadata, {tp: max(epoch, self._wanted.end_epoch)})
             connection = await client.broker(leader)

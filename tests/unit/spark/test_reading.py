@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -102,24 +103,31 @@ class Leader(ToyBroker):
         wanted: OffsetRange = WANTED,
         patience_ms: int = 10_000,
         on_row: Callable[[int], object] = id,
+        before: ToyBroker | None = None,
     ) -> list[int]:
-        """What a task reads, in a thread as Spark has it."""
-
-        def whole() -> list[int]:
-            given = {"kafka.bootstrap.servers": str(self.address), "subscribe": "a", "failOnDataLoss": str(fail)}
-            options = parse({**given, "kafkaConsumer.pollTimeoutMs": str(patience_ms)}, streaming=True)
-            found = []
-            for rows in read(options, wanted):
-                for value in rows.column("value"):
-                    found.append(int(value.as_py()))
-                    on_row(found[-1])
-            return found
+        """What a task reads, in a thread as Spark has it. `before` is a broker that it asks first."""
 
         async def story() -> list[int]:
-            async with self.serving():
-                return await asyncio.to_thread(whole)
+            async with AsyncExitStack() as stack:
+                brokers = [self] if before is None else [before, self]
+                for broker in brokers:
+                    await stack.enter_async_context(broker.serving())
+                bootstrap = ",".join(str(broker.address) for broker in brokers)
+                return await asyncio.to_thread(self._numbers, bootstrap, fail, wanted, patience_ms, on_row)
 
         return asyncio.run(story())
+
+    def _numbers(
+        self, bootstrap: str, fail: bool, wanted: OffsetRange, patience_ms: int, on_row: Callable[[int], object]
+    ) -> list[int]:
+        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "a", "failOnDataLoss": str(fail)}
+        options = parse({**given, "kafkaConsumer.pollTimeoutMs": str(patience_ms)}, streaming=True)
+        found = []
+        for rows in read(options, wanted):
+            for value in rows.column("value"):
+                found.append(int(value.as_py()))
+                on_row(found[-1])
+        return found
 
 
 def test_a_leader_that_is_behind_what_was_read_is_not_fetched_from() -> None:
@@ -174,6 +182,23 @@ def test_a_topic_is_not_made_anew_because_one_broker_says_so() -> None:
 
     leader.on(MetadataRequest, once)
     assert leader.numbers() == list(range(10))
+
+
+def test_a_task_goes_on_with_the_one_broker_that_is_left_beside_one_that_is_cut_off() -> None:
+    """They do not take turns: whoever spoke for the cluster is not left for the one that is no part of it."""
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
+    cut_off = ToyBroker()
+
+    def told(request: Any, version: int) -> Any:
+        answer: Any = leader.handlers[MetadataRequest](request, version)
+        answer.topics[0].topic_id = OTHER
+        host, port = cut_off.address.host, cut_off.address.port
+        answer.brokers.append(MetadataResponseBroker(node_id=2, host=host, port=port))
+        return answer
+
+    cut_off.on(MetadataRequest, told)
+
+    assert leader.numbers(before=cut_off, patience_ms=2000) == list(range(10))
 
 
 @pytest.mark.parametrize("others", [[], [2, 3]])
