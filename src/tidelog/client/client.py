@@ -30,6 +30,8 @@ R = TypeVar("R")
 DEFAULT_RETRY_TIMEOUT_S: Final = 30.0
 FIRST_BACKOFF_S: Final = 0.02
 MAX_BACKOFF_S: Final = 1.0
+# For one broker's word about the cluster, where another one would be asked next: every broker has it at hand.
+_METADATA_S: Final = 10.0
 _GROUP_KEY_TYPE: Final = 0
 
 
@@ -50,7 +52,8 @@ class Client:
         """`passing` errors are tried again. With `reached_before` the cluster is waited for even before it answers.
 
         With `asks_around`, after an error that old metadata may be the reason of, the next to be asked is another one:
-        who told us may be cut off from the cluster, and would go on telling the same.
+        who told us may be cut off from the cluster, and would go on telling the same. So it is after no answer at all,
+        which is not waited for as long as others are.
         """
         self.bootstrap = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else tuple(bootstrap)
         self.metadata = ClusterMetadata()
@@ -168,7 +171,14 @@ class Client:
         self._informant = connection.address
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=allow_auto_create)
-        answer = await connection.request(request, MetadataResponse)
+        try:
+            answer = await connection.request(
+                request, MetadataResponse, timeout_s=_METADATA_S if self._asks_around else None
+            )
+        except ConnectionFailed:
+            if self._asks_around:
+                self._avoid_informant()
+            raise
         raise_for(answer.error_code, what="Metadata")
         self.metadata = self.metadata.updated(answer)
         return answer

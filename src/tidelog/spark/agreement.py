@@ -21,6 +21,8 @@ from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 log = logging.getLogger("tidelog.spark")
 
+# For all of them to say the same. A broker is fenced after `broker.session.timeout.ms`.
+AGREED_WITHIN_S: Final = 30.0
 # For one broker: one that does not answer is not to take the time in which the others could be asked again.
 _PATIENCE_S: Final = 5.0
 

@@ -14,7 +14,7 @@ from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, raise_for
 from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 from tidelog.core.ids import TopicPartition
-from tidelog.spark.agreement import agreed
+from tidelog.spark.agreement import AGREED_WITHIN_S, agreed
 from tidelog.spark.offsets import NO_EPOCH
 from tidelog.spark.options import SourceOptions
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -28,6 +28,9 @@ from tidelog.wire.messages.offset_for_leader_epoch import (
 
 R = TypeVar("R")
 CONSUMER: Final = -1
+# For one question, as Kafka's clients have it (default.api.timeout.ms): twice what is waited for one answer, so that a
+# broker that hangs is not all that was asked. Once it is fenced, others lead.
+ANSWERED_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,11 @@ class Brokers:
         self._options = options
         self._loop = asyncio.new_event_loop()
         self._client = Client(
-            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, asks_around=True
+            options.bootstrap,
+            settings=options.connection,
+            retry_timeout_s=ANSWERED_WITHIN_S,
+            passing=RETRIABLE_OF_KNOWN_TOPIC,
+            asks_around=True,
         )
         # For as long as the option partition.metadata.cache.ttl.ms says; by default not at all.
         self._known: dict[TopicPartition, UUID] | None = None
@@ -131,7 +138,9 @@ class Brokers:
     def agreed(self, names: Collection[str]) -> dict[TopicPartition, UUID]:
         """Of topics, as the brokers say together. ApiError if they do not come to say the same."""
         self._known = None
-        return self._run(lambda: self._client.retrying(lambda: agreed(self._client, names))) if names else {}
+        if not names:
+            return {}
+        return self._run(lambda: self._client.retrying(lambda: agreed(self._client, names), timeout_s=AGREED_WITHIN_S))
 
     # --- where they begin and end ---
 

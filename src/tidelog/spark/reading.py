@@ -19,8 +19,8 @@ from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError, raise_f
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_log, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
-from tidelog.spark.agreement import agreed
-from tidelog.spark.brokers import refuse_stale
+from tidelog.spark.agreement import AGREED_WITHIN_S, agreed
+from tidelog.spark.brokers import ANSWERED_WITHIN_S, refuse_stale
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
@@ -171,6 +171,7 @@ class _Fetching:
         async with Client(
             options.bootstrap,
             settings=options.connection,
+            retry_timeout_s=ANSWERED_WITHIN_S,
             passing=RETRIABLE_OF_KNOWN_TOPIC,
             reached_before=True,
             asks_around=True,
@@ -305,7 +306,7 @@ class _Fetching:
         except ApiError as error:
             if error.code in _UNKNOWN:
                 # For as long as there was time. One broker that is cut off would say so too.
-                may_take_s = min(timeout_s, client.retry_timeout_s)
+                may_take_s = min(timeout_s, AGREED_WITHIN_S)
                 await client.retrying(lambda: self._raise_if_gone(client), timeout_s=may_take_s)
             raise
 

@@ -10,12 +10,14 @@ from uuid import UUID
 import pytest
 from tests.unit.client.toy_broker import ToyBroker
 
+from tidelog.client import client as client_module
 from tidelog.client.addresses import Address
 from tidelog.client.client import Client
+from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.agreement import agreed, believed, by_node, together
-from tidelog.spark.brokers import Brokers
+from tidelog.spark.brokers import ANSWERED_WITHIN_S, Brokers
 from tidelog.spark.offsets import Position
 from tidelog.spark.options import parse
 from tidelog.spark.planning import Planner
@@ -199,6 +201,22 @@ def test_who_is_told_of_an_old_leader_asks_another_broker() -> None:
     three = Three(ID)
     assert three.run(ends) == {A0: Position(40, 5, ID)}
     assert three.asked[3] == 2
+
+
+def test_a_broker_that_hangs_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the question and gives no answer, as a process does that is stopped: that was all the time there was."""
+    monkeypatch.setattr(client_module, "_METADATA_S", 0.2)
+    three = Three(ID)
+    three.brokers[3].on(MetadataRequest, lambda request, version: None)
+    assert three.run(ends) == {A0: Position(40, 5, ID)}
+    asked = [request for request, _ in three.brokers[3].requests if isinstance(request, MetadataRequest)]
+    assert len(asked) == 1
+
+
+def test_a_leader_that_hangs_leaves_time_to_ask_the_next() -> None:
+    """And to connect to it."""
+    settings = ConnectionSettings()
+    assert settings.request_timeout_s + 2 * settings.connect_timeout_s < ANSWERED_WITHIN_S
 
 
 def test_all_have_their_turn() -> None:
