@@ -56,7 +56,11 @@ class _Writer:
         options, encoder = self._options, self._encoder
         # As Kafka's producers do, it waits for a cluster or a topic that is not there, or not yet.
         async with Client(
-            options.bootstrap, settings=options.connection, passing=RETRIABLE_OF_KNOWN_TOPIC, reached_before=True
+            options.bootstrap,
+            settings=options.connection,
+            passing=RETRIABLE_OF_KNOWN_TOPIC,
+            reached_before=True,
+            asks_around=True,
         ) as client:
             self._client = client
             self._producer = Producer(

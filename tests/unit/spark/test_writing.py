@@ -1,6 +1,7 @@
 """What a task of the sink sends to a broker (K2): no Spark, a toy broker."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -76,3 +77,41 @@ def test_rows_keep_their_order_where_batches_have_to_be_halved() -> None:
     assert asyncio.run(story()) == len(values)
     assert leader.refused > 1
     assert leader.values == values
+
+
+def test_a_task_asks_others_when_it_is_told_of_a_leader_that_is_none() -> None:
+    """One broker is cut off, knows nothing of the new leader, and is the first that is asked: each time, once."""
+    leader, former, cut_off = Leader(most=10_000), Leader(most=10_000), Leader(most=10_000)
+    refused = PartitionProduceResponse(index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer = ProduceResponse(responses=[TopicProduceResponse(topic_id=ID, partition_responses=[refused])])
+    former.on(ProduceRequest, lambda request, version: answer)
+
+    def told(leader_id: int) -> Callable[[Any, int], MetadataResponse]:
+        def tell(request: Any, version: int) -> MetadataResponse:
+            addresses = {1: former.address, 2: leader.address, 3: cut_off.address}
+            partition = MetadataResponsePartition(partition_index=0, leader_id=leader_id, leader_epoch=4 + leader_id)
+            return MetadataResponse(
+                brokers=[
+                    MetadataResponseBroker(node_id=node, host=address.host, port=address.port)
+                    for node, address in addresses.items()
+                ],
+                topics=[MetadataResponseTopic(name="a", topic_id=ID, partitions=[partition])],
+            )
+
+        return tell
+
+    cut_off.on(MetadataRequest, told(1))
+    for each in (leader, former):
+        each.on(MetadataRequest, told(2))
+
+    def whole() -> int:
+        bootstrap = f"{cut_off.address},{leader.address}"
+        options = SinkOptions(bootstrap=bootstrap, topic="a", columns=("value",), delivery_timeout_s=3)
+        return write(options, [pa.record_batch([pa.array([b"x"], pa.binary())], ["value"])])
+
+    async def story() -> int:
+        async with leader.serving(), former.serving(), cut_off.serving():
+            return await asyncio.to_thread(whole)
+
+    assert asyncio.run(story()) == 1
+    assert leader.values == [b"x"]
