@@ -197,9 +197,9 @@ class Planner:
         behind = [tp for tp in same if offsets[tp] < same[tp].offset]
         ends = self._brokers.epoch_ends({tp: epoch for tp, epoch in to_ask(same).items() if tp in behind})
         for tp, end in ends.items():
-            # What was read is there. Its leader will know in a moment that it is committed.
-            if end.end_offset >= same[tp].offset:
-                offsets[tp] = same[tp].offset
+            # What was read is there up to that. Its leader will know in a moment that it is committed, and to begin at
+            # what is known now would be to read the rest again.
+            offsets[tp] = max(offsets[tp], min(end.end_offset, same[tp].offset))
         return self._positions(offsets, ids, start, found)
 
     def positions(

@@ -112,6 +112,20 @@ def test_an_end_before_what_was_read_is_told_when_the_records_are_gone() -> None
         planner(brokers).stream_ranges(start, end)
 
 
+def test_what_is_the_same_on_both_sides_of_a_loss_is_not_read_again() -> None:
+    """Up to 100 the log is what was read, and the new leader does not know yet that all of that is committed; or a
+    transaction begins there, whose end was lost. The next batch goes on where histories part, not where readers see to.
+    """
+    start = {A0: Position(150, 6, ID)}
+    brokers = ToyBrokers(90, {6: EpochEnd(6, 100), 7: EpochEnd(7, 104)})
+    end = planner(brokers, fail=False).latest(start)
+    assert end[A0].offset == 100
+    assert planner(brokers, fail=False).stream_ranges(start, end) == []
+    brokers.ends = 104
+    [wanted] = planner(brokers, fail=False).stream_ranges(end, planner(brokers).latest(end))
+    assert (wanted.start, wanted.end) == (100, 104)
+
+
 def test_an_epoch_that_nobody_knows_goes_on_at_the_end_and_not_at_the_beginning() -> None:
     """Or the whole partition would be delivered again."""
     start, end = {A0: Position(150, 6, ID)}, {A0: Position(180, 8, ID)}
