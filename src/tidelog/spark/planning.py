@@ -202,6 +202,22 @@ class Planner:
             offsets[tp] = max(offsets[tp], min(end.end_offset, same[tp].offset))
         return self._positions(offsets, ids, start, found)
 
+    def frozen(self, ends: StreamOffsets, start: StreamOffsets) -> StreamOffsets:
+        """`ends`, looked up when a run began that goes no further. Where history was rewritten before they were
+        reached, what there is now: a log that is shorter would be waited for, and what comes to stand there be taken
+        for lost.
+        """
+        ahead = {tp: at for tp, at in ends.items() if start.get(tp) != at}
+        ids = self._brokers.of_topics({tp.topic for tp in ahead})
+        ids = self._sure(ids, ahead, lambda found: {tp.topic for tp in ahead.keys() - found.keys()})
+        lost = {each.tp for each in vanished({}, ahead, ids)}
+        there = {tp: at for tp, at in ahead.items() if tp not in lost}
+        lost |= {each.tp for each in rewritten(there, {}, self._brokers.epoch_ends(to_ask(there)))}
+        if not lost:
+            return ends
+        now = self.latest(start)
+        return {tp: at for tp, at in ends.items() if tp not in lost} | {tp: now[tp] for tp in lost & now.keys()}
+
     def positions(
         self, offsets: Mapping[TopicPartition, int], start: StreamOffsets, latest: StreamOffsets
     ) -> dict[TopicPartition, Position]:

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.spark import schemas
 from tidelog.spark.brokers import Brokers
-from tidelog.spark.offsets import Position, StreamOffsets, backlog, offsets_json, parse_offsets
+from tidelog.spark.offsets import StreamOffsets, backlog, offsets_json, parse_offsets
 from tidelog.spark.options import SourceOptions, parse
 from tidelog.spark.planning import Planner
 from tidelog.spark.pushdown import Narrowing
@@ -37,7 +37,6 @@ from tidelog.spark.sink import BatchWriter, StreamWriter, sink_options
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidelog.core.ids import TopicPartition
 
 log = logging.getLogger("tidelog.spark")
 
@@ -125,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._brokers: Brokers | None = None
-        self._frozen: dict[TopicPartition, Position] | None = None
+        self._frozen: StreamOffsets | None = None
         self._is_available_now = False
         self._latest: StreamOffsets | None = None
         self._triggered_s: float | None = None
@@ -173,11 +172,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return offsets_json(planner.positions(limited, begun, latest))
 
-    def _ends(self, begun: StreamOffsets) -> dict["TopicPartition", Position]:
+    def _ends(self, begun: StreamOffsets) -> StreamOffsets:
         if not self._is_available_now:
             return self._planner.latest(begun)
-        if self._frozen is None:
-            self._frozen = self._planner.latest(begun)
+        self._frozen = (
+            self._planner.latest(begun) if self._frozen is None else self._planner.frozen(self._frozen, begun)
+        )
         return self._frozen
 
     def _waits_for_more(self, begun: StreamOffsets, latest: StreamOffsets) -> bool:
