@@ -172,11 +172,13 @@ class Planner:
         ids = self._existing(known)
         offsets = self.resolve(starting, ids, starting=True)
         epochs = self._brokers.epochs_before(offsets, self._newest_epochs(offsets))
-        return {
-            # An epoch that the user gave is what was read there: it stays, and is checked.
-            tp: known[tp] if tp in known and known[tp].epoch >= 0 else Position(offset, epochs[tp], ids[tp])
-            for tp, offset in sorted(offsets.items())
-        }
+        found = {}
+        for tp, offset in sorted(offsets.items()):
+            at = known.get(tp)
+            # An epoch that the user gave is what was read there, and an id where: they stay, and are checked.
+            is_told = at is not None and at.offset >= 0 and (at.epoch >= 0 or is_another(at.topic_id, ids[tp]))
+            found[tp] = known[tp] if is_told else Position(offset, epochs[tp], ids[tp])
+        return found
 
     def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
         """Where the partitions of the subscription end now; not before `start`, unless it stays so."""

@@ -11,7 +11,7 @@ import pytest
 
 from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import FoundOffset
-from tidelog.core.ids import TopicPartition
+from tidelog.core.ids import TopicPartition, uuid_to_text
 from tidelog.spark.brokers import Brokers, EpochEnd, refuse_stale
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import Position
@@ -274,3 +274,24 @@ def test_a_partition_that_came_is_read_from_its_beginning_and_one_that_went_is_t
         planner(brokers).stream_ranges(end, {})
     with pytest.raises(DataLoss, match="a-0 is new and begins at 9"):
         planner(ToyBrokers(40, {0: EpochEnd(0, 40)}, begins=9)).stream_ranges({}, end)
+
+
+@pytest.mark.parametrize("epoch", ["", ', "epoch": 5'])
+def test_a_stream_begins_in_the_topic_whose_id_was_given_and_in_no_other(epoch: str) -> None:
+    """Offsets of a topic that was deleted mean nothing in the one that has its name now."""
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    start = f'{{"a": {{"id": "{uuid_to_text(OTHER)}", "0": {{"offset": 100{epoch}}}}}}}'
+    brokers = ToyBrokers(150, {5: EpochEnd(5, 150)})
+    story = Planner(parse(given | {"startingOffsets": start}, streaming=True), cast(Brokers, brokers))
+    begun = story.initial()
+    with pytest.raises(DataLoss, match="a-0: offsets 0 to 99 were read and have been replaced: the topic had the id"):
+        story.stream_ranges(begun, story.latest(begun))
+
+
+def test_a_word_for_an_offset_is_looked_up_whatever_stands_beside_it() -> None:
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    brokers = ToyBrokers(150, {5: EpochEnd(5, 150)}, begins=20)
+    for word, offset in ((-1, 150), (-2, 20)):
+        start = f'{{"a": {{"0": {{"offset": {word}, "epoch": 5}}}}}}'
+        story = Planner(parse(given | {"startingOffsets": start}, streaming=True), cast(Brokers, brokers))
+        assert story.initial() == {A0: Position(offset, 5, ID)}
