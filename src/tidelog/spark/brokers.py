@@ -54,6 +54,31 @@ def refuse_stale(metadata: ClusterMetadata, epochs: Mapping[TopicPartition, int]
             )
 
 
+async def epoch_ends(client: Client, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    """Where each epoch ends in the leader's history (OffsetForLeaderEpoch), asked once."""
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for tp in sorted(epochs):
+        by_leader.setdefault(await client.leader_of(tp.topic, tp.partition), []).append(tp)
+    refuse_stale(client.metadata, epochs)
+    found: dict[TopicPartition, EpochEnd] = {}
+    for leader, partitions in by_leader.items():
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for tp in partitions:
+            topic = topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic))
+            topic.partitions.append(OffsetForLeaderPartition(partition=tp.partition, leader_epoch=epochs[tp]))
+        request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
+        answer = await (await client.broker(leader)).request(request, OffsetForLeaderEpochResponse)
+        for answered in answer.topics:
+            for each in answered.partitions:
+                tp = TopicPartition(answered.topic, each.partition)
+                raise_for(each.error_code, what=f"end of epoch {epochs[tp]} of {tp}")
+                found[tp] = EpochEnd(each.leader_epoch, each.end_offset)
+    missing = epochs.keys() - found.keys()
+    if missing:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about epochs of {sorted(missing)[0]}")
+    return found
+
+
 def _described(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, UUID]:
     found: dict[TopicPartition, UUID] = {}
     for topic in topics:
@@ -173,33 +198,9 @@ class Brokers:
             self._run(lambda: self._client.retrying(attempt))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        """Where each epoch ends in the leader's history (OffsetForLeaderEpoch)."""
         if not epochs:
             return {}
-        return self._run(lambda: self._client.retrying(lambda: self._epoch_ends(epochs)))
-
-    async def _epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for tp in sorted(epochs):
-            by_leader.setdefault(await self._client.leader_of(tp.topic, tp.partition), []).append(tp)
-        refuse_stale(self._client.metadata, epochs)
-        found: dict[TopicPartition, EpochEnd] = {}
-        for leader, partitions in by_leader.items():
-            topics: dict[str, OffsetForLeaderTopic] = {}
-            for tp in partitions:
-                topic = topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic))
-                topic.partitions.append(OffsetForLeaderPartition(partition=tp.partition, leader_epoch=epochs[tp]))
-            request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
-            answer = await (await self._client.broker(leader)).request(request, OffsetForLeaderEpochResponse)
-            for answered in answer.topics:
-                for each in answered.partitions:
-                    tp = TopicPartition(answered.topic, each.partition)
-                    raise_for(each.error_code, what=f"end of epoch {epochs[tp]} of {tp}")
-                    found[tp] = EpochEnd(each.leader_epoch, each.end_offset)
-        missing = epochs.keys() - found.keys()
-        if missing:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about epochs of {sorted(missing)[0]}")
-        return found
+        return self._run(lambda: self._client.retrying(lambda: epoch_ends(self._client, epochs)))
 
     def epochs_before(
         self, offsets: Mapping[TopicPartition, int], newest: Mapping[TopicPartition, int]

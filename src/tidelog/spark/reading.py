@@ -20,7 +20,7 @@ from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_l
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
 from tidelog.spark.agreement import AGREED_WITHIN_S, agreed
-from tidelog.spark.brokers import ANSWERED_WITHIN_S, refuse_stale
+from tidelog.spark.brokers import ANSWERED_WITHIN_S, epoch_ends, refuse_stale
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
@@ -227,6 +227,8 @@ class _Fetching:
                 # Nothing but holes up to there.
                 return
             if is_late and (end < wanted.end or data.records):
+                if end < wanted.end:
+                    await self._raise_if_there(client, end)
                 why = f"the log ends at {end} and nothing has come for {options.poll_timeout_ms} ms"
                 self._lost(position, wanted.end, why)
                 return
@@ -318,6 +320,22 @@ class _Fetching:
             raise _Gone("the topic was deleted and made anew")
         if tp not in ids:
             raise _Gone("the topic was deleted" if not ids else "there is no such partition any more")
+
+    async def _raise_if_there(self, client: Client, visible_end: int) -> None:
+        """ApiError if the leader has all up to the end of the range, and gives it up to `visible_end` only: elected
+        after the range was planned, it does not know that all of it is committed, and with too few in sync may not
+        learn it for long. Nothing of it is lost.
+        """
+        tp, end, epoch = self._wanted.tp, self._wanted.end, self._wanted.end_epoch
+        if epoch == NO_EPOCH:
+            return
+        found = await client.retrying(lambda: epoch_ends(client, {tp: epoch}))
+        if found[tp].end_offset >= end:
+            raise ApiError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"the leader of {tp} has the records up to offset {end}, and tells of those up to {visible_end} only: "
+                f"it does not know yet that the others are committed",
+            )
 
     async def _out_of_range(self, client: Client, position: int, *, is_late: bool) -> int:
         """Where to go on."""

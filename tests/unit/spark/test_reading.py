@@ -43,6 +43,12 @@ from tidelog.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tidelog.wire.messages.offset_for_leader_epoch import EpochEndOffset as OffsetForLeaderEnd
+from tidelog.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from tidelog.wire.records.plain import Record, encode_batch
 
 ID, OTHER = UUID(int=7 << 64), UUID(int=8 << 64)
@@ -344,6 +350,36 @@ def test_an_answer_without_records_is_no_hole_yet_if_they_may_lie_elsewhere(know
     else:
         leader.on(ListOffsetsRequest, leader._list, versions=(1, 7))
     assert leader.numbers() == list(range(10))
+
+
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize("ends", [10, 5])
+def test_what_a_leader_has_and_may_not_give_yet_is_not_lost(fail: bool, ends: int) -> None:
+    """It was elected after the batch was planned, and with fewer in sync than min.insync.replicas it does not learn
+    that what it has is committed. Only what is not in its log is lost.
+    """
+
+    def fetched(number: int, asked: Any) -> PartitionData:
+        return PartitionData(high_watermark=5, records=batch(0, 5) if asked.fetch_offset == 0 else b"")
+
+    def told(request: Any, version: int) -> OffsetForLeaderEpochResponse:
+        [asked] = request.topics[0].partitions
+        assert asked.leader_epoch == 5
+        end = OffsetForLeaderEnd(partition=0, leader_epoch=5, end_offset=ends)
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="a", partitions=[end])])
+
+    leader = Leader(fetched)
+    leader.epochs = [6]
+    leader.on(OffsetForLeaderEpochRequest, told)
+    wanted = replace(WANTED, end_epoch=5)
+    if ends == 10:
+        with pytest.raises(ApiError, match="a-0 has the records up to offset 10, and tells of those up to 5 only"):
+            leader.numbers(fail=fail, wanted=wanted, patience_ms=300)
+    elif fail:
+        with pytest.raises(DataLoss, match="a-0: offsets 5 to 9 are lost to this query: the log ends at 5"):
+            leader.numbers(wanted=wanted, patience_ms=300)
+    else:
+        assert leader.numbers(fail=False, wanted=wanted, patience_ms=300) == [0, 1, 2, 3, 4]
 
 
 def test_who_stops_reading_does_not_wait_for_an_answer() -> None:
