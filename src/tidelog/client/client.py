@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -32,6 +33,8 @@ FIRST_BACKOFF_S: Final = 0.02
 MAX_BACKOFF_S: Final = 1.0
 # For one broker's word about the cluster, where another one would be asked next: every broker has it at hand.
 _METADATA_S: Final = 10.0
+# And to connect to one of several, before the next is tried; after a round without any all get the time they may take.
+_CONNECT_FIRST_S: Final = 2.0
 _GROUP_KEY_TYPE: Final = 0
 
 
@@ -92,8 +95,14 @@ class Client:
         for connection in self._connections.values():
             if _is_usable(connection) and connection.address not in self._avoided:
                 return connection
+        addresses = sorted(self._known_addresses(), key=self._avoided.__contains__)
+        if self._asks_around:
+            for address in addresses:
+                with suppress(ConnectionFailed, TimeoutError):
+                    async with asyncio.timeout(_CONNECT_FIRST_S):
+                        return await self._connect(address)
         failures: list[str] = []
-        for address in sorted(self._known_addresses(), key=self._avoided.__contains__):
+        for address in addresses:
             try:
                 return await self._connect(address)
             except ConnectionFailed as error:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from tests.unit.client.toy_broker import CLOSE, ToyBroker
 
+from tidelog.client.connection import ConnectionSettings
 from tidelog.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from tidelog.core.ids import TopicPartition
 from tidelog.kernel.decoder import CorruptBatch
@@ -255,6 +256,19 @@ def test_a_task_waits_for_a_broker_that_cannot_be_reached_or_has_not_heard_of_th
     leader.on(MetadataRequest, heard)
     assert leader.numbers() == list(range(10))
     assert len(asked) > 1
+
+
+def test_a_task_does_not_wait_long_for_a_broker_that_hangs() -> None:
+    """Every task of every micro-batch begins with the first of the bootstrap servers, and that one may be stopped: who
+    connects to it is not refused, and never gets an answer.
+    """
+    leader = Leader(lambda number, asked: PartitionData(high_watermark=10, records=batch(0, 10)))
+    hung = ToyBroker()
+    hung.on(ApiVersionsRequest, lambda request, version: None)
+    with closing(asyncio.new_event_loop()) as clock:
+        begun_s = clock.time()
+        assert leader.numbers(before=hung) == list(range(10))
+        assert clock.time() - begun_s < ConnectionSettings().connect_timeout_s / 2
 
 
 def test_over_its_quota_a_task_stays_away_and_asks_again() -> None:
