@@ -15,7 +15,7 @@ from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 from tidelog.core.ids import TopicPartition
 from tidelog.spark.agreement import AGREED_WITHIN_S, agreed
-from tidelog.spark.offsets import NO_EPOCH
+from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.metadata import MetadataResponseTopic
@@ -187,15 +187,21 @@ class Brokers:
 
     # --- epochs ---
 
-    def require_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
-        """Waits until the brokers know of leaders at least as new as what was read from them."""
+    def require_epochs(self, epochs: Mapping[TopicPartition, int]) -> bool:
+        """Waits until the brokers know of leaders at least as new as what was read from them. False if one says
+        meanwhile that these are not the partitions any more which `partitions` has told: those are asked for anew then.
+        """
 
-        async def attempt() -> None:
-            await self._client.refresh(sorted({tp.topic for tp in epochs}))
+        async def attempt() -> bool:
+            now = _described((await self._client.refresh(sorted({tp.topic for tp in epochs}))).topics)
+            known = self._known or {}
+            if any(tp in known and (tp not in now or is_another(known[tp], now[tp])) for tp in epochs):
+                self._known = None
+                return False
             refuse_stale(self._client.metadata, epochs)
+            return True
 
-        if epochs:
-            self._run(lambda: self._client.retrying(attempt))
+        return self._run(lambda: self._client.retrying(attempt)) if epochs else True
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         if not epochs:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from typing import Final
 from uuid import UUID
 
 from tidelog.client.offsets import FoundOffset
@@ -22,10 +23,13 @@ from tidelog.spark.points import (
     Timestamp,
 )
 from tidelog.spark.ranges import OffsetRange, cut
+from tidelog.wire.errors import ApiError, ErrorCode
 
 log = logging.getLogger("tidelog.spark")
 
 Ids = Mapping[TopicPartition, UUID]
+# At which partitions there are, while they change.
+_LOOKS: Final = 5
 
 
 def _is_anew(tp: TopicPartition, at: Position, ids: Ids) -> bool:
@@ -183,9 +187,13 @@ class Planner:
     def latest(self, start: StreamOffsets) -> dict[TopicPartition, Position]:
         """Where the partitions of the subscription end now; not before `start`, unless it stays so."""
         takes = self.options.subscription.takes
-        ids = self._subscribed(start, lambda found: {tp.topic for tp in start.keys() - found.keys() if takes(tp)})
-        same = {tp: at for tp, at in start.items() if tp in ids and at.topic_id in (ZERO_UUID, ids[tp])}
-        self._brokers.require_epochs(to_ask(same))
+        for _ in range(_LOOKS):
+            ids = self._subscribed(start, lambda found: {tp.topic for tp in start.keys() - found.keys() if takes(tp)})
+            same = {tp: at for tp, at in start.items() if tp in ids and at.topic_id in (ZERO_UUID, ids[tp])}
+            if self._brokers.require_epochs(to_ask(same)):
+                break
+        else:
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"the brokers tell of other partitions each time: {names(ids)}")
         found = self._brokers.latest(ids)
         for _ in range(self.options.fetch_offset_retries):
             behind = [tp for tp, at in same.items() if found[tp].offset < at.offset]

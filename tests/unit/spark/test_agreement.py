@@ -16,6 +16,7 @@ from tidelog.client.client import Client
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC
 from tidelog.core.ids import ZERO_UUID, TopicPartition
+from tidelog.spark import brokers as brokers_module
 from tidelog.spark.agreement import agreed, believed, by_node, together
 from tidelog.spark.brokers import ANSWERED_WITHIN_S, Brokers
 from tidelog.spark.offsets import Position
@@ -131,6 +132,8 @@ class Three:
         self.asked = dict.fromkeys(self.brokers, 0)
         # How often 1 and 2 still name it.
         self.until_fenced = 0 if is_fenced else 4
+        self.topic_id: UUID | None = ID
+        self.epoch = 5
         self.cut_off = cut_off
         self.cut_off_epoch = cut_off_epoch
         for node, broker in self.brokers.items():
@@ -148,12 +151,12 @@ class Three:
                 return says([1, 2, 3], self.cut_off, epoch=self.cut_off_epoch, ports=ports)
             self.until_fenced -= 1
             named = [1, 2, 3] if self.until_fenced >= 0 else [1, 2]
-            return says(named, ID, epoch=5, ports=ports)
+            return says(named, self.topic_id, epoch=self.epoch, ports=ports)
 
         return told
 
     def _ends(self, request: Any, version: int) -> ListOffsetsResponse:
-        found = ListOffsetsPartitionResponse(partition_index=0, offset=40, leader_epoch=5)
+        found = ListOffsetsPartitionResponse(partition_index=0, offset=40, leader_epoch=self.epoch)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a", partitions=[found])])
 
     def _epochs(self, request: Any, version: int) -> OffsetForLeaderEpochResponse:
@@ -217,6 +220,32 @@ def test_a_leader_that_hangs_leaves_time_to_ask_the_next() -> None:
     """And to connect to it."""
     settings = ConnectionSettings()
     assert settings.request_timeout_s + 2 * settings.connect_timeout_s < ANSWERED_WITHIN_S
+
+
+@pytest.mark.parametrize("made_anew", [OTHER, None])
+def test_partitions_that_are_kept_for_a_while_are_not_believed_against_the_brokers(
+    made_anew: UUID | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With partition.metadata.cache.ttl.ms, or from one question to the next: the topic was deleted, or made anew."""
+    monkeypatch.setattr(brokers_module, "ANSWERED_WITHIN_S", 1.0)
+    three = Three(ID, cut_off_epoch=5)
+
+    def story(bootstrap: str) -> dict[TopicPartition, Position]:
+        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "a", "failOnDataLoss": "false"}
+        given |= {"fetchOffset.retryIntervalMs": "1", "partition.metadata.cache.ttl.ms": "600000"}
+        options = parse(given, streaming=True)
+        brokers = Brokers(options)
+        try:
+            planner = Planner(options, brokers)
+            assert planner.latest({A0: Position(30, 5, ID)}) == {A0: Position(40, 5, ID)}
+            three.topic_id = three.cut_off = made_anew
+            three.epoch = three.cut_off_epoch = 0
+            return planner.latest({A0: Position(40, 5, ID)})
+        finally:
+            brokers.close()
+
+    found = three.run(story)
+    assert {tp: at.topic_id for tp, at in found.items()} == ({} if made_anew is None else {A0: made_anew})
 
 
 def test_all_have_their_turn() -> None:

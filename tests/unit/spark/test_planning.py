@@ -61,7 +61,8 @@ class ToyBrokers:
         found = FoundOffset(offset=self.ends, timestamp=-1, leader_epoch=max(self.epochs, default=0))
         return dict.fromkeys(partitions, found)
 
-    def require_epochs(self, epochs: Mapping[TopicPartition, int]) -> None: ...
+    def require_epochs(self, epochs: Mapping[TopicPartition, int]) -> bool:
+        return True
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         return {tp: self.epochs.get(epoch, EpochEnd(-1, -1)) for tp, epoch in epochs.items()}
