@@ -70,6 +70,8 @@ class Group:
     rebalance_reason: str = ""
     # The generation whose assignment is being written: a second SyncGroup of the leader must not write another.
     storing_generation: int | None = None
+    # Static members' new ids on their way into the log, each with all that was so when its record was made.
+    storing_members: int = 0
     # None: the coordinator cannot know (not a consumer group, no generation yet, metadata it cannot read).
     subscribed: frozenset[str] | None = None
     _supporters: Counter[str] = field(default_factory=Counter)

@@ -230,6 +230,7 @@ def _replace_static(
     if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         # Same place, same assignment, no rebalance; but the new id must be in the log before its owner hears it.
         turn.records.append(group.stored())
+        group.storing_members += 1
         turn.outcomes.append(
             StaticMemberStored(
                 group.group_id,
@@ -250,30 +251,34 @@ def _replace_static(
 
 def on_static_member_stored(state: CoordinatorState, turn: Turn, outcome: StaticMemberStored, error: ErrorCode) -> None:
     group = state.groups.get(outcome.group_id)
-    member = None if group is None else group.members.get(outcome.new_member_id)
-    if (
-        group is None
-        or member is None
-        or member.awaiting_join != outcome.token
-        or group.state is not GroupState.STABLE
-        or group.generation_id != outcome.generation_id
-    ):
+    if group is None:
+        return
+    group.storing_members -= 1
+    if group.state is not GroupState.STABLE or group.generation_id != outcome.generation_id:
         # The member is gone (and was answered), or takes part in a rebalance that will answer it.
         return
+    member = group.members.get(outcome.new_member_id)
+    is_waiting = member is not None and member.awaiting_join == outcome.token
     if error is ErrorCode.NONE:
-        answer_join(turn, group, member, _stored_response(group, member, outcome))
-        restart_session(turn, group, member)
+        if member is not None and is_waiting:
+            answer_join(turn, group, member, _stored_response(group, member, outcome))
+            restart_session(turn, group, member)
         return
-    # The log does not know the new id, so nobody may use it: back to the one it knows.
-    turn.cancel_timer(group.heartbeat_key(outcome.new_member_id))
-    answer_join(turn, group, member, join_error("", error))
-    before = outcome.before
-    group.rename(outcome.new_member_id, before.member_id)
-    group.update_protocols(member, before.protocols)
-    member.rebalance_timeout_ms = before.rebalance_timeout_ms
-    member.session_timeout_ms = before.session_timeout_ms
-    member.client_id, member.client_host = before.client_id, before.client_host
-    restart_session(turn, group, member)
+    if member is not None and is_waiting:
+        # The log does not know the new id, so nobody may use it: back to the one it knows.
+        turn.cancel_timer(group.heartbeat_key(outcome.new_member_id))
+        answer_join(turn, group, member, join_error("", error))
+        before = outcome.before
+        group.rename(outcome.new_member_id, before.member_id)
+        group.update_protocols(member, before.protocols)
+        member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        member.session_timeout_ms = before.session_timeout_ms
+        member.client_id, member.client_host = before.client_id, before.client_host
+        restart_session(turn, group, member)
+    if group.storing_members or not is_waiting:
+        # The next record on its way has in it what was just taken back, or would go back to what the log never knew.
+        # A rebalance writes everything anew in the end.
+        prepare_rebalance(state, turn, group, "a static member that came back could not be stored")
 
 
 def _stored_response(group: Group, member: Member, outcome: StaticMemberStored) -> JoinGroupResponse:

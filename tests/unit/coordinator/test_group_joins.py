@@ -328,6 +328,40 @@ class TestStaticMembers:
         member = world.group.members[old]
         assert (member.protocols, member.session_timeout_ms) == (RANGE, SESSION_MS)
 
+    def test_restarted_twice_and_neither_written_ends_in_a_generation_that_is(self) -> None:
+        world = GroupWorld()
+        self.join_static(world)
+        world.auto_commit = False
+        first, second = world.join(instance="i"), world.join(instance="i")
+        assert world.joined(first).error_code == E.FENCED_INSTANCE_ID
+        world.fail(E.NOT_ENOUGH_REPLICAS)
+        # What the second began with, the log has not got either.
+        assert world.joined(second).generation_id == 2
+        world.fail(E.NOT_ENOUGH_REPLICAS)
+        world.auto_commit = True
+        member_id = world.joined(second).member_id
+        world.synced(world.sync(member_id, 2, {member_id: b"2:0"}, instance="i"))
+        assert world.state() is GroupState.STABLE
+        assert world.reloaded().group.static_members == world.group.static_members == {"i": member_id}
+
+    def test_what_could_not_be_written_does_not_come_into_the_log_with_another_member(self) -> None:
+        world = GroupWorld()
+        tokens = [world.join(instance=instance) for instance in ("i", "j")]
+        world.advance(2 * INITIAL_DELAY_MS)
+        world.finish(tokens)
+        world.auto_commit = False
+        first, second = world.join(instance="i"), world.join(instance="j")
+        world.fail(E.NOT_ENOUGH_REPLICAS)
+        world.commit()
+        assert world.joined(first).error_code == E.COORDINATOR_NOT_AVAILABLE
+        # The log has the first one's new id, which nobody knows: all that is served is written anew.
+        assert world.state() is GroupState.PREPARING_REBALANCE and world.is_waiting(second)
+        world.auto_commit = True
+        again = world.join(instance="i")
+        world.finish([again, second])
+        assert world.state() is GroupState.STABLE
+        assert world.reloaded().group.static_members == world.group.static_members
+
     def test_a_rebalance_meanwhile_answers_it(self) -> None:
         world = GroupWorld()
         self.join_static(world)
