@@ -293,6 +293,9 @@ class _Loader:
         if not filled:
             return
         last = filled[-1].last_header()
+        if last is not None and last.next_offset <= log_start_offset:
+            # All of it is deleted, and the checkpoint rightly tells of none of it.
+            return
         problem = ""
         if last is not None and last.partition_leader_epoch > self.epochs.latest_epoch:
             problem = f"ended with epoch {self.epochs.latest_epoch}, the log with {last.partition_leader_epoch}"

@@ -71,3 +71,17 @@ def test_a_hole_before_the_first_batch_is_no_missing_epoch(open_log: MakeLog, ba
     again = open_log(clean_shutdown=True, recovery_point=8)
     assert again.epochs.entries == [(3, 7)]
     assert again.recovery_notes == []
+
+
+@pytest.mark.rule("E1")
+def test_of_what_is_deleted_the_checkpoint_need_not_tell(open_log: MakeLog, batch: MakeBatch) -> None:
+    """Each start read the whole log for it, and told of a recovery after an orderly end."""
+    log = _filled(open_log, batch)
+    log.update_high_watermark(6)
+    log.increment_log_start_offset(6)
+    for _ in range(3):
+        log.close(NOW)
+        log = open_log(clean_shutdown=True, recovery_point=6, log_start_offset=6, segment_bytes=200)
+        assert log.recovery_notes == []
+    log.append_as_leader(batch(1), 7, NOW)
+    assert log.epochs.entries == [(7, 6)]
