@@ -64,6 +64,22 @@ def test_windows_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
     assert page.count("and 302 more") == 1
 
 
+def test_a_move_is_one_also_if_the_last_leader_came_before_the_time_that_is_told_of(spark: SparkSession) -> None:
+    taken = {"event": "leadership_taken", "topic": "orders", "partition": 0}
+    rows = [
+        taken | {"time": 1000, "node": 1, "leader_epoch": 0},
+        sample(2000, under_replicated=[["orders", 0, 1, 2]]),
+        taken | {"time": 90_000, "node": 2, "leader_epoch": 1},
+        taken | {"time": 91_000, "node": 2, "leader_epoch": 2},
+    ]
+    events = spark.read.schema(EVENT).json(spark.sparkContext.parallelize([json.dumps(each) for each in rows]))
+    found = health(events, since_ms=60_000)
+    [orders] = found.partitions
+    assert (orders.leader_moves, orders.under_replicated_s) == (1, 0.0)
+    assert (found.events, found.first_ms, found.brokers) == (2, 90_000, [2])
+    assert [each.start_ms for each in found.windows] == [60_000]
+
+
 def test_brokers_publish_what_happens(spark: SparkSession) -> None:
     with Cluster(brokers=2, config=EVENTS) as cluster:
         cluster.create_topic("orders", partitions=1, replication_factor=2)
@@ -90,6 +106,12 @@ def test_brokers_publish_what_happens(spark: SparkSession) -> None:
         assert orders.expands >= 1
         assert orders.under_replicated_s > 0
         assert set(found.brokers) == {1, 2}
+        # Who led before is known, however short the time is that is asked for.
+        last = max(each["time"] for each in told if each["event"] == "leadership_taken")
+        of_late = health(read_events(spark, cluster.bootstrap, last), since_ms=last)
+        [again] = [each for each in of_late.partitions if each.topic == "orders"]
+        assert again.leader_moves == min(orders.leader_moves, 1)
+        assert of_late.first_ms >= last
 
 
 def events_until(bootstrap: str, is_last: Any) -> list[dict[str, Any]]:

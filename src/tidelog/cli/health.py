@@ -52,7 +52,7 @@ def health(
         from tidelog.jobs.health.job import health as run
         from tidelog.jobs.health.job import read_events
 
-        return run(read_events(spark, bootstrap, since_ms, security), window)
+        return run(read_events(spark, bootstrap, since_ms, security), window, since_ms)
 
     found = on_spark("tidelog health", master, work)
     if not found.events:

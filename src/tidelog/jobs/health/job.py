@@ -20,6 +20,7 @@ EVENT: Final = (
     "under_replicated array<array<string>>, lags array<array<string>>, stalled array<array<string>>, dropped long"
 )
 _KEY: Final = ("topic", "partition")
+_TAKEN: Final = "leadership_taken"
 # Of a sample.
 _LISTS: Final = ("under_replicated", "stalled", "lags")
 _SECOND_MS: Final = 1000
@@ -30,19 +31,25 @@ _ACCURACY: Final = 1000
 def read_events(
     spark: "SparkSession", bootstrap: str, since_ms: int | None = None, security: Mapping[str, str] | None = None
 ) -> "DataFrame":
-    """A row per event; lines that are none of ours are left out."""
+    """A row per event; lines that are none of ours are left out. Leaderships from before `since_ms` are among them:
+    a move can be told only by who led before.
+    """
     reader = spark.read.format("tidelog").options(**kafka_options(bootstrap, security)).option("subscribe", TOPIC)
+    lines = reader.load().select("timestamp", F.col("value").cast("string").alias("line"))
     if since_ms is not None:
-        reader = reader.option("startingTimestamp", str(since_ms)).option(
-            "startingOffsetsByTimestampStrategy", "latest"
-        )
-    told = reader.load().select(F.from_json(F.col("value").cast("string"), EVENT).alias("told")).select("told.*")
+        # A line comes after what it tells of.
+        recent = F.col("timestamp") >= F.timestamp_millis(F.lit(since_ms))
+        lines = lines.where(recent | F.col("line").contains(_TAKEN))
+    told = lines.select(F.from_json("line", EVENT).alias("told")).select("told.*")
     return told.where(F.col("time").isNotNull() & F.col("event").isNotNull())
 
 
-def health(events: "DataFrame", window_s: float = 60.0) -> Health:
-    """What the events say."""
-    events = _with_moves(events.withColumn("start_ms", _floor(F.col("time"), round(window_s * _SECOND_MS)))).persist()
+def health(events: "DataFrame", window_s: float = 60.0, since_ms: int | None = None) -> Health:
+    """What the events say, those from `since_ms` on."""
+    events = _with_moves(events.withColumn("start_ms", _floor(F.col("time"), round(window_s * _SECOND_MS))))
+    if since_ms is not None:
+        events = events.where(F.col("time") >= since_ms)
+    events.persist()
     found = Health(window_s=window_s)
     partitions: dict[tuple[str, int], dict[str, Any]] = defaultdict(dict)
     windows: dict[int, dict[str, Any]] = defaultdict(dict)
@@ -88,7 +95,7 @@ def _take_overview(events: "DataFrame", found: Health) -> None:
 def _with_moves(events: "DataFrame") -> "DataFrame":
     """A leadership that another broker had before is a move. An epoch may also follow the other under one leader."""
     before = F.lag("node").over(Window.partitionBy(*_KEY, "event").orderBy("leader_epoch"))
-    taken = F.col("event") == "leadership_taken"
+    taken = F.col("event") == _TAKEN
     return events.withColumn("moved", F.coalesce(taken & (before != F.col("node")), F.lit(False)))
 
 
