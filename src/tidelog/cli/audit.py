@@ -1,5 +1,7 @@
 """`audit`: every batch of every replica checked, and replicas compared, on Spark."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,11 +10,12 @@ import typer
 from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
-from tidelog.cli.session import security_properties
+from tidelog.cli.session import security_properties, with_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidelog.client.client import Client
     from tidelog.jobs.audit.compare import Audit
 
 
@@ -35,7 +38,9 @@ def audit(
     bootstrap: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap", metavar="HOST:PORT[,…]", help=f"Over the wire instead. [default: {DEFAULT_BOOTSTRAP}]"
+            "--bootstrap",
+            metavar="HOST:PORT[,…]",
+            help=f"Over the wire instead. [env var: TIDELOG_BOOTSTRAP; default: {DEFAULT_BOOTSTRAP}]",
         ),
     ] = None,
     command_config: CommandConfig = None,
@@ -53,8 +58,6 @@ def audit(
     followers are asked as leaders are. Ends with status 1 when replicas differ or something is damaged: the first
     difference of each partition is named. So it does when a replica could not be read: the audit is incomplete then.
     """
-    import os
-
     directories = [*(data or ()), *(more or ())]
     if more and not data:
         raise bad_usage("directories go behind --data")
@@ -65,7 +68,10 @@ def audit(
     security = security_properties(command_config)
     brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     # Before Spark has started: that takes seconds.
-    _check(directories)
+    if directories:
+        _check(directories)
+    else:
+        _check_topics(brokers, topic or (), command_config)
     check_page(html)
 
     def work(spark: "SparkSession") -> "Audit":
@@ -96,6 +102,15 @@ def _check(directories: list[Path]) -> None:
         log_directories(directories)
     except NoLogs as error:
         raise CommandFailed(str(error)) from error
+
+
+def _check_topics(brokers: str, topics: Sequence[str], command_config: Path | None) -> None:
+    async def ask(client: "Client") -> None:
+        await client.refresh([])
+        for name in topics:
+            await client.topic(name)
+
+    with_client(brokers, ask, command_config)
 
 
 def _print(found: "Audit") -> None:

@@ -199,6 +199,7 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["export", "t", "d", "--command-config", "nothing.properties"],
         ["consume", "t", "--command-config", "nothing.properties"],
         ["audit", "--data", ".", "--bootstrap", "127.0.0.1:1"],
+        ["audit", "--bootstrap", "127.0.0.1"],
         ["audit", "--data", ".", "--command-config", "nothing.properties"],
         ["health", "--window", "0"],
         ["campaign", "--seeds", "some"],
@@ -254,6 +255,7 @@ def test_properties_that_cannot_be_used_are_told_before_anything_begins(
         ["export", "t", "d"],
         ["health"],
         ["audit", "--data", "nowhere"],
+        ["audit", "--topic", "t"],
     ],
     ids=" ".join,
 )
@@ -274,10 +276,12 @@ def test_who_has_no_cluster_yet_is_told_how_to_get_one(
     assert capsys.readouterr().err == f"tidelog: cannot connect to {nobody}: connection refused\n"
     # As if it were the default, where somebody may listen on this machine.
     monkeypatch.setattr(session, "DEFAULT_BOOTSTRAP", nobody)
-    assert run(["topics", "list"]) == 1
-    assert capsys.readouterr().err.endswith(
-        "connection refused (`tidelog up` starts a cluster here, --bootstrap names another)\n"
-    )
+    for command in (["topics", "list"], ["audit"]):
+        assert run(command) == 1
+        # Of Spark, which would take seconds to start, no word.
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert said.endswith("connection refused (`tidelog up` starts a cluster here, --bootstrap names another)\n")
 
 
 def test_a_port_in_use_is_one_line_before_anything_is_created(

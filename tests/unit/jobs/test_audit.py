@@ -240,6 +240,7 @@ def test_a_replica_that_nobody_could_read_is_not_clean(
     ]
     found = Audit(of="localhost:9092", partitions=with_unread([read], unread))
     monkeypatch.setattr("tidelog.cli.audit.on_spark", lambda *_: found)
+    monkeypatch.setattr("tidelog.cli.audit.with_client", lambda *_: None)
     page = tmp_path / "audit.html"
     assert run(["audit", "--bootstrap", "localhost:9092", "--json", "--html", str(page)]) == 1
     said = capsys.readouterr()
@@ -249,7 +250,7 @@ def test_a_replica_that_nobody_could_read_is_not_clean(
         ([1, 2], [3]),
         ([], [3]),
     ]
-    words = "the audit is incomplete: replicas on nodes 3 could not be read (2 in all)"
+    words = "the audit is incomplete: replicas on node 3 could not be read (2 in all)"
     assert said.err == f"tidelog: {words}\n"
     html = page.read_text("utf-8")
     assert all(each in html for each in (words, "cannot connect to broker-3:9092", "same, 1 not read"))

@@ -48,10 +48,9 @@ def summary(audit: Audit) -> str:
     if audit.wrong:
         told.append(f"{len(audit.wrong)} of {len(audit.partitions)} partitions differ or are damaged")
     if audit.unread:
-        nodes = ", ".join(str(node) for node in sorted({each.node for each in audit.unread}))
-        told.append(
-            f"the audit is incomplete: replicas on nodes {nodes} could not be read ({len(audit.unread)} in all)"
-        )
+        unread = sorted({each.node for each in audit.unread})
+        nodes = ("node " if len(unread) == 1 else "nodes ") + ", ".join(str(node) for node in unread)
+        told.append(f"the audit is incomplete: replicas on {nodes} could not be read ({len(audit.unread)} in all)")
     return "; ".join(told)
 
 
