@@ -27,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def campaign(
-    seeds: Annotated[str, typer.Option("--seeds", metavar="A..B", help="The first and the last seed.")] = "0..99",
+    seeds: Annotated[
+        str, typer.Option("--seeds", metavar="A..B", help="The first and the last seed, or one alone.")
+    ] = "0..99",
     durability: Annotated[
         list[str] | None,
         typer.Option(

@@ -92,10 +92,12 @@ def export(
         )
         return
     swept = f", {done.swept} files of a run that was killed removed" if done.swept else ""
+    new = "1 new record" if done.records == 1 else f"{done.records} new records"
     if latest:
-        print(f"{done.records} new records, {done.rows or 0} keys in {directory / 'current'}{swept}")
+        keys = "1 key" if done.rows == 1 else f"{done.rows or 0} keys"
+        print(f"{new}, {keys} in {directory / 'current'}{swept}")
     else:
-        print(f"{done.records} new records in {directory}{swept}")
+        print(f"{new} in {directory}{swept}")
 
 
 def _make(directory: Path) -> None:

@@ -1,5 +1,6 @@
 """`sim`: whole clusters in virtual time under faults, every invariant checked; a failure is a seed to replay."""
 
+import math
 import os
 import shlex
 import sys
@@ -89,6 +90,8 @@ def sim(
     from tidelog.sim.campaign import Settings
     from tidelog.sim.faults.kinds import PROFILES
 
+    if not math.isfinite(minutes):
+        raise bad_usage(f"--minutes: {minutes} never ends")
     profiles = tuple(dict.fromkeys(name.strip() for name in faults.split(",") if name.strip()))
     for name in profiles:
         if name not in ("all", *PROFILES):
@@ -102,6 +105,15 @@ def sim(
     if durability is not None:
         if replay is None or only is not None:
             raise bad_usage("--durability goes with --replay, and without --only")
+        given = {
+            "--faults": faults != _DEFAULT_FAULTS,
+            "--minutes": minutes != _DEFAULT_MINUTES,
+            "--intensity": intensity != _DEFAULT_INTENSITY,
+        }
+        if without := [name for name, is_given in given.items() if is_given]:
+            raise bad_usage(
+                f"--durability goes not with {', '.join(without)}: a campaign has faults and times of its own"
+            )
         _replay_durability(replay, durability, trace, as_json)
         return
     settings = Settings(profiles=profiles, seconds=minutes * 60, intensity=intensity)
@@ -116,7 +128,7 @@ def seed_range(text: str) -> range:
     """`A..B`, or one seed alone."""
     first, dots, last = text.partition("..")
     if not first.isdecimal() or (dots and not last.isdecimal()):
-        raise bad_usage(f"--seeds wants A..B, not {text!r}")
+        raise bad_usage(f"--seeds wants A..B or one number, not {text!r}")
     found = range(int(first), int(last if dots else first) + 1)
     if not found:
         raise bad_usage(f"--seeds {text}: the last comes before the first")

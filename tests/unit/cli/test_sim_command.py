@@ -61,6 +61,10 @@ def yields(monkeypatch: pytest.MonkeyPatch, *outcomes: Outcome) -> list[Settings
         (["--replay", "3", "--seeds", "0..9"], "--seeds runs many and --replay one"),
         (["--replay", "3", "--only", "9999"], "--only: seed 3 has the faults 0 to"),
         (["--replay", "3", "--only", "one"], "--only: seed 3 has the faults 0 to"),
+        (["--minutes", "inf"], "--minutes"),
+        (["--replay", "3", "--durability", "rf=1,min=1,acks=1", "--faults", "disk"], "not with --faults"),
+        (["--replay", "3", "--durability", "rf=1,min=1,acks=1", "--minutes", "1"], "not with --minutes"),
+        (["--replay", "3", "--durability", "rf=1,min=1,acks=1", "--intensity", "2"], "not with --intensity"),
     ],
 )
 def test_bad_usage_is_one_line(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
