@@ -1,9 +1,12 @@
 """A Spark session for a job: `local[*]` unless a master is named, with `format("tidelog")` in it."""
 
+import logging
 import os
 import re
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,6 +40,9 @@ _MASTERS: Final = re.compile(
 # Errors that are raised as well; there they stand again, as JSON with a stack of frames.
 _ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
+# Py4J's, with a trace; it is raised as well.
+_INTERRUPTED: Final = "KeyboardInterrupt while sending command."
+
 
 class NoSpark(RuntimeError):
     """Something that Spark needs is not there, in one line that says how to get it."""
@@ -64,6 +70,7 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     chosen = master or (settings or {}).get("spark.master") or LOCAL
     if _MASTERS.fullmatch(chosen) is None:
         raise NoSpark(f"{chosen} is no Spark master: local[*], local[N], spark://HOST:PORT, k8s://URL and yarn are")
+    from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
@@ -82,14 +89,48 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     builder = SparkSession.builder.appName(name).master(chosen)
     for key, value in conf.items():
         builder = builder.config(key, value)
+    take_interrupts = _interrupts()
     try:
+        # Its context sets the handler; a session by itself takes some time after that.
+        SparkContext.getOrCreate(SparkConf().setAppName(name).setMaster(chosen).setAll(list(conf.items())))
+        take_interrupts()
         session = builder.getOrCreate()
     except Exception as error:
         if not is_sparks(error):
             raise
         raise NoSpark(f"Spark does not start on {chosen}: {one_line(error)}") from error
+    if take_interrupts():
+        # Raised where Python drops what is raised, in a finalizer for one.
+        stop(session)
+        raise KeyboardInterrupt
     tidelog.spark.register(session)
     return session
+
+
+def _interrupts() -> Callable[[], bool]:
+    """Ctrl-C ends what is asked of Spark. Its own handler asks the JVM for something while an answer is being read, and
+    that ends in traces. What comes back has to be called once Spark has set it, and tells whether there was a ctrl-C.
+    """
+    came: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    def take() -> bool:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, end)
+        return bool(came)
+
+    logging.getLogger().addFilter(_is_no_interrupt)
+    # The line that is left out has given the root a handler by then, and Py4J goes on about the connection it closes.
+    logging.getLogger("py4j").propagate = False
+    take()
+    return take
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return record.msg != _INTERRUPTED
 
 
 def stop(session: "SparkSession") -> None:
