@@ -68,11 +68,11 @@ def audit(
     security = security_properties(command_config)
     brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     # Before Spark has started: that takes seconds.
+    check_page(html)
     if directories:
         _check(directories)
     else:
         _check_topics(brokers, topic or (), command_config)
-    check_page(html)
 
     def work(spark: "SparkSession") -> "Audit":
         from tidelog.jobs.audit.job import audit_cluster, audit_directories

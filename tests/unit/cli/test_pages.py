@@ -39,6 +39,7 @@ def test_the_result_is_shown_when_it_fails_later(
         return Audit(of="here")
 
     monkeypatch.setattr(audit, "on_spark", work)
+    monkeypatch.setattr(audit, "with_client", lambda *_: None)
     assert run(["audit", "--json", "--html", str(page)]) == 1
     told = capsys.readouterr()
     assert '"verdict": "clean"' in told.out
