@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.client.client import Client
+from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC
 from tidelog.client.partitioner import partition_for_key
 from tidelog.client.producer import Producer
 from tidelog.client.topics import create_topic
@@ -38,7 +39,8 @@ def fill(bootstrap: str, topics: dict[str, Sequence[Record]]) -> None:
     """Makes the topics and writes their records, each to the partition of its key."""
 
     async def work() -> None:
-        async with Client(bootstrap) as client:
+        # Just made: not every broker has heard of them when it is asked who leads them.
+        async with Client(bootstrap, passing=RETRIABLE_OF_KNOWN_TOPIC) as client:
             producer = Producer(client)
             for topic, records in topics.items():
                 # Kept for ever: the records say that they are of a day long past.
