@@ -1,9 +1,11 @@
 """Many seeds: in several processes, added up, and the first that breaks made smaller."""
 
 import multiprocessing
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
@@ -91,13 +93,26 @@ def run_seeds(seeds: Iterable[int], settings: Settings, *, processes: int = 1) -
     # Fresh interpreters: nothing of this one may reach a run.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = iter(seeds)
-        under_way = [pool.submit(work, seed) for seed in islice(waiting, processes * _AHEAD)]
+        with _deaf_to_interrupts():
+            under_way = [pool.submit(work, seed) for seed in islice(waiting, processes * _AHEAD)]
         try:
             while under_way:
                 yield under_way.pop(0).result()
                 under_way += [pool.submit(work, seed) for seed in islice(waiting, 1)]
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that start meanwhile never hear a ctrl-C: a terminal sends it to all of them, and each would tell where
+    it was. They end with this one.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def run_quietly(seed: int, settings: Settings) -> Outcome:
