@@ -29,12 +29,13 @@ demo: $(STAMP) ## the whole story in about a minute
 test: $(STAMP) ## everything that needs a package index only
 	$(BIN)/pytest tests -m "not interop" -n $(WORKERS)
 
-check: $(STAMP) ## format, lint, types, import contracts, numbered rules
+check: $(STAMP) ## format, lint, types, import contracts, numbered rules, prose
 	$(BIN)/ruff format --check --quiet src tests benchmarks tools examples
 	$(BIN)/ruff check --quiet src tests benchmarks tools examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config .importlinter --no-logo --no-cache
 	$(BIN)/python tools/rules.py
+	$(BIN)/python tools/prose.py --check
 
 interop: $(STAMP) ## what needs more: Kafka's own tools, kcat, a browser
 	$(BIN)/pytest tests/interop tests/guide -m interop -n $(WORKERS)
