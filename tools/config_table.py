@@ -29,8 +29,10 @@ A node reads a Kafka-style `server.properties` (`tidelog node --config FILE`); e
   (exit 2) or when it is altered (INVALID_CONFIG), with the reason in the message;
 - *refused*: the key must be left out.
 
-A key that is not on this page is named in a warning and ignored. A value that is malformed or out of range is refused
-with one line. **Changes** says whether a running broker takes a new value: for one broker, or for the whole cluster.
+`tidelog up --set`, `tidelog node --set` and `tidelog.testing.Cluster(config=…)` refuse a key that is not on this page,
+and name the nearest key that is. In `server.properties` such a key is ignored with a warning, as in Kafka. A value that
+is malformed or out of range is refused with one line. **Changes** says whether a running broker takes a new value: for
+one broker, or for the whole cluster.
 """
 
 _TOPIC_INTRO = """\

@@ -25,6 +25,7 @@ from tidelog.broker.offload import ThreadOffload
 from tidelog.core.config.key import ConfigError
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.config.properties import parse_properties
+from tidelog.core.config.unknown import refuse_unknown
 from tidelog.storage.checkpoints import StorageFormatError
 from tidelog.storage.ports import AlreadyLocked, DiskError
 from tidelog.storage.posix import PosixDisk, raise_nofile_limit
@@ -90,12 +91,17 @@ def _config(path: str, settings: list[str]) -> tuple[NodeConfig, list[str]]:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text") from error
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--set wants key=value, not {setting!r}")
-        properties[key.strip()] = value.strip()
-    return NodeConfig.parse(properties)
+    given = dict(_setting(text) for text in settings)
+    # A file may hold keys of other programs, so there an unknown key is a warning.
+    refuse_unknown(given)
+    return NodeConfig.parse(properties | given)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set wants key=value, not {text!r}")
+    return key.strip(), value.strip()
 
 
 def _check_cluster_id(cluster_id: str | None) -> None:

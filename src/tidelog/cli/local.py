@@ -14,8 +14,6 @@ from tidelog.cli.session import cluster_errors, run_async, run_until_told
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tidelog.cluster.run import Ready
     from tidelog.cluster.supervisor import NodeEvent
 
@@ -56,7 +54,6 @@ def up(
     request = ClusterRequest(
         data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"), ui_port=ui_port
     )
-    _warn_of_unknown_keys(request.settings)
 
     def tell(ready: "Ready") -> None:
         print(json.dumps(asdict(ready)) if as_json else ready.line(), flush=True)
@@ -77,18 +74,6 @@ def up(
             note(f"stopping node {event.node_id}")
 
     cluster_errors(lambda: run_async(run_cluster(request, on_ready=on_ready, on_event=on_event)))
-
-
-def _warn_of_unknown_keys(settings: "Mapping[str, str]") -> None:
-    """The nodes warn in their own logs, where nobody looks for a typing error on this command line."""
-    if not settings:
-        return
-    from tidelog.core.config.keys import BROKER_KEYS
-    from tidelog.core.config.layers import unknown_key
-
-    for name in settings:
-        if name not in BROKER_KEYS:
-            print(f"tidelog: {unknown_key(name)}", file=sys.stderr)
 
 
 def down(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:

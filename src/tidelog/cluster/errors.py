@@ -16,3 +16,7 @@ class BadRequest(ClusterError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=2)
+
+
+class BadConfig(BadRequest, ValueError):
+    """A config key that no broker knows, or a value that none takes; nothing was created."""

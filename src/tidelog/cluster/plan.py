@@ -19,7 +19,7 @@ from tidelog.cluster.page import UI_PORT_HINT, Page
 from tidelog.cluster.platform import ON_LINUX
 from tidelog.cluster.ports import Reservations, loopback_hosts
 from tidelog.cluster.process import Handle, describe_exit, last_lines
-from tidelog.cluster.properties import check_settings, node_properties, render
+from tidelog.cluster.properties import check_settings, check_together, node_properties, render
 from tidelog.core.ids import random_uuid, uuid_to_text
 
 DEFAULT_PORT: Final = 9092
@@ -106,6 +106,8 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
         reservations = Reservations(loopback_hosts(), rng)
         held.callback(reservations.close)
         layout = await _plan(request, directory, existing, reservations, rng)
+        if request.settings:
+            check_together(node_properties(directory, layout, layout.nodes[0], reservations.hosts, request.settings))
         if reservations.holds(request.ui_port):
             raise BadRequest(f"port {request.ui_port} is that of a node: {UI_PORT_HINT}")
         ui_port = reservations.reserve_free() if request.ui_port == ANY_PORT else request.ui_port

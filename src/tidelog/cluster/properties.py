@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.cluster.errors import BadRequest
+from tidelog.cluster.errors import BadConfig, BadRequest
 from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, QuorumKind
+from tidelog.core.config.key import ConfigError
+from tidelog.core.config.layers import check_static
 from tidelog.core.config.properties import format_properties
+from tidelog.core.config.unknown import refuse_unknown
 
 REPLICATION_FACTOR_AT_MOST: Final = 3
 
@@ -32,7 +35,7 @@ OWNED_KEYS: Final = frozenset(
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:
-    """`--set key=value` as given; the node judges keys and values."""
+    """`--set key=value` as given; `check_settings` judges keys and values."""
     parsed: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -44,9 +47,29 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
+    """BadConfig for keys and values that no broker of ours may have."""
     owned = sorted(OWNED_KEYS.intersection(settings))
     if owned:
-        raise BadRequest(f"{owned[0]} is set by the cluster itself; run the node with `tidelog node` to choose it")
+        raise BadConfig(f"{owned[0]} is set by the cluster itself; run the node with `tidelog node` to choose it")
+    for name, value in settings.items():
+        if not isinstance(value, str):
+            raise BadConfig(f"{name}: a config value is text, {str(value)!r} instead of {value!r}")
+    try:
+        refuse_unknown(settings)
+        check_static(settings)
+    except ConfigError as error:
+        raise BadConfig(str(error)) from error
+
+
+def check_together(properties: Mapping[str, str]) -> None:
+    """BadConfig for values of one node that contradict each other."""
+    # Only a cluster with settings of its own pays for this import.
+    from tidelog.core.config.node import NodeConfig
+
+    try:
+        NodeConfig.parse(properties)
+    except ConfigError as error:
+        raise BadConfig(str(error)) from error
 
 
 def node_properties(

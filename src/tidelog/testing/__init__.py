@@ -12,13 +12,14 @@ pytest run where Tidelog is installed loads the plugin, and with it this file.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelog.cluster.errors import ClusterError
+    from tidelog.cluster.errors import BadConfig, ClusterError
     from tidelog.testing.cluster import Cluster
     from tidelog.testing.witnesses import ReplicaView
 
-__all__ = ["Cluster", "ClusterError", "ReplicaView"]
+__all__ = ["BadConfig", "Cluster", "ClusterError", "ReplicaView"]
 
 _HOMES = {
+    "BadConfig": "tidelog.cluster.errors",
     "Cluster": "tidelog.testing.cluster",
     "ClusterError": "tidelog.cluster.errors",
     "ReplicaView": "tidelog.testing.witnesses",

@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import tempfile
-import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -17,11 +16,10 @@ from tidelog.client.errors import ClientError
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.process import last_lines
+from tidelog.cluster.properties import check_settings
 from tidelog.cluster.run import supervised
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
-from tidelog.core.config.keys import BROKER_KEYS
-from tidelog.core.config.layers import unknown_key
 from tidelog.testing.loop_thread import LoopThread
 from tidelog.testing.witnesses import ReplicaView, Witnesses
 from tidelog.wire.errors import ApiError
@@ -41,8 +39,9 @@ class Cluster:
 
     One broker unless more are asked for: most suites test a client, and a cluster of one starts in half the time.
 
-    `config` holds Kafka's keys for every broker. With `data` the directory is used and kept, and a cluster found there
-    goes on; without it everything is temporary and kept only when the block fails (see `directory`).
+    `config` holds Kafka's keys for every broker; an unknown key or a bad value is a `BadConfig`.
+    With `data` the directory is used and kept, and a cluster found there goes on; without it everything is temporary
+    and kept only when the block fails (see `directory`).
     All methods block; they may be called from any thread. `async with` works too, and starts and stops without holding
     up the event loop; there the others are called as `await asyncio.to_thread(cluster.kill, 1)`.
     """
@@ -58,10 +57,7 @@ class Cluster:
         self.brokers = brokers
         self.keep = False
         self._config = dict(config or {})
-        for name in self._config:
-            if name not in BROKER_KEYS:
-                # Brokers say so in their logs, where nobody looks while the test passes.
-                warnings.warn(unknown_key(name), stacklevel=2)
+        check_settings(self._config)
         self._data = Path(data) if data is not None else None
         self._port = port
         self._temporary: Path | None = None

@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def tidelog_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
     """A cluster of its own for each test; its data is kept when the test fails."""
     with (
-        _started(_options(request.config) | _marked(request, "tidelog")) as cluster,
+        _cluster(request.config, _marked(request, "tidelog")) as cluster,
         _in_use(request, cluster, own=True),
         _under_faults(request, cluster),
     ):
@@ -80,7 +80,7 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
 
 @pytest.fixture(scope=_scope)
 def _tidelog_shared(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
-    with _started(_options(request.config)) as cluster:
+    with _cluster(request.config, {}) as cluster:
         yield cluster
 
 
@@ -168,7 +168,8 @@ def _options(config: pytest.Config) -> dict[str, Any]:
         pytest.fail(f"tidelog_brokers is a number, not {brokers!r}", pytrace=False)
     if unclear := [line for line in lines if "=" not in line]:
         pytest.fail(f"tidelog_config has lines key=value, not {unclear[0]!r}", pytrace=False)
-    return {"brokers": int(brokers), "config": dict(line.split("=", 1) for line in lines)}
+    config_keys = (line.partition("=") for line in lines)
+    return {"brokers": int(brokers), "config": {key.strip(): value.strip() for key, _, value in config_keys}}
 
 
 def _marked(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
@@ -193,10 +194,16 @@ def _delete_topics(cluster: "Cluster", topics: list[str]) -> None:
                 raise
 
 
-def _started(options: Mapping[str, Any]) -> "Cluster":
+def _cluster(config: pytest.Config, marked: dict[str, Any]) -> "Cluster":
+    """As the marker describes it, or else the ini file."""
+    from tidelog.cluster.errors import BadConfig
     from tidelog.testing.cluster import Cluster
 
-    return Cluster(**options)
+    try:
+        return Cluster(**_options(config) | marked)
+    except BadConfig as error:
+        source = "@pytest.mark.tidelog" if "config" in marked else "tidelog_config"
+        pytest.fail(f"{source}: {error}", pytrace=False)
 
 
 @contextmanager

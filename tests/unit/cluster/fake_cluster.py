@@ -16,13 +16,14 @@ from tidelog.cluster.supervisor import OnEvent, Supervisor, ignore_events
 _FAKE_NODE = Path(__file__).with_name("fake_node.py")
 
 
-def node_command(properties: Path) -> list[str]:
-    return [sys.executable, "-I", "-S", str(_FAKE_NODE), "run", str(properties)]
+def node_command(properties: Path, *orders: str) -> list[str]:
+    return [sys.executable, "-I", "-S", str(_FAKE_NODE), "run", str(properties), *orders]
 
 
-def format_command(properties: Sequence[Path], cluster_id: str, controllers: Sequence[str]) -> list[str]:
+def format_command(properties: Sequence[Path], cluster_id: str, controllers: Sequence[str], *orders: str) -> list[str]:
     files = [str(path) for path in properties]
-    return [sys.executable, "-I", "-S", str(_FAKE_NODE), "format", cluster_id, ",".join(controllers), *files]
+    given = [f"cluster={cluster_id}", f"voters={','.join(controllers)}", *orders]
+    return [sys.executable, "-I", "-S", str(_FAKE_NODE), "format", *files, *given]
 
 
 async def accepting(nodes: Sequence[NodeLayout]) -> None:
@@ -35,13 +36,14 @@ async def accepting(nodes: Sequence[NodeLayout]) -> None:
         writer.close()
 
 
-def request(data: Path, **changes: Any) -> ClusterRequest:
+def request(data: Path, *, orders: Sequence[str] = (), **changes: Any) -> ClusterRequest:
+    """`orders` are what `fake_node` takes."""
     fields: dict[str, Any] = {
         "data": data,
         "brokers": 1,
         "free_ports": True,
-        "node_command": node_command,
-        "format_command": format_command,
+        "node_command": lambda properties: node_command(properties, *orders),
+        "format_command": lambda *formatted: format_command(*formatted, *orders),
         **changes,
     }
     return ClusterRequest(**fields)

@@ -1,13 +1,17 @@
 """A node that is none: listens, stops, crashes on demand. Run as a process by the supervisor's tests.
 
-Its server.properties gives it orders: `fake.exit=N` ends at once with that status (`fake.exit.node=I`: only node I),
-`fake.deaf=true` ignores SIGTERM, `fake.format.error=…` fails to format.
+Takes orders behind its other arguments: `exit=N` ends at once with that status (`exit.node=I`: only node I),
+`deaf=true` ignores SIGTERM, `holds=DIR` makes a partition's directory first, `format.error=…` fails to format.
 """
 
 import os
 import signal
 import socket
 import sys
+
+
+def orders_of(arguments: list[str]) -> dict[str, str]:
+    return dict(order.split("=", 1) for order in arguments)
 
 
 def read(path: str) -> dict[str, str]:
@@ -17,19 +21,19 @@ def read(path: str) -> dict[str, str]:
 
 
 def format_directories(properties: dict[str, str], cluster_id: str, controllers: dict[str, str]) -> None:
-    if "fake.format.error" in properties:
-        sys.exit(f"tidelog: {properties['fake.format.error']}")
     os.makedirs(properties["log.dirs"])
     with open(os.path.join(properties["log.dirs"], "meta.properties"), "w", encoding="utf-8") as file:
         directory = controllers.get(properties["node.id"], "none")
         file.write(f"version=1\ncluster.id={cluster_id}\nnode.id={properties['node.id']}\ndirectory.id={directory}\n")
 
 
-def run(properties: dict[str, str]) -> None:
-    if "fake.exit" in properties and properties.get("fake.exit.node") in (None, properties["node.id"]):
+def run(properties: dict[str, str], orders: dict[str, str]) -> None:
+    if "holds" in orders:
+        os.makedirs(os.path.join(properties["log.dirs"], orders["holds"]))
+    if "exit" in orders and orders.get("exit.node") in (None, properties["node.id"]):
         print("tidelog: told to end", file=sys.stderr)
-        sys.exit(int(properties["fake.exit"]))
-    deaf = properties.get("fake.deaf") == "true"
+        sys.exit(int(orders["exit"]))
+    deaf = orders.get("deaf") == "true"
     # Blocked and waited for: a handler is missed when the signal comes just before its thread falls asleep.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     server = socket.socket()
@@ -42,10 +46,14 @@ def run(properties: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
+    files = [argument for argument in sys.argv[2:] if argument.endswith(".properties")]
+    orders = orders_of(sys.argv[2 + len(files) :])
     if sys.argv[1] == "format":
-        voters = [voter.split("@") for voter in sys.argv[3].split(",")]
+        if "format.error" in orders:
+            sys.exit(f"tidelog: {orders['format.error']}")
+        voters = [voter.split("@") for voter in orders["voters"].split(",")]
         directories = {node: address.rsplit(":", 1)[1] for node, address in voters}
-        for path in sys.argv[4:]:
-            format_directories(read(path), sys.argv[2], directories)
+        for path in files:
+            format_directories(read(path), orders["cluster"], directories)
     else:
-        run(read(sys.argv[2]))
+        run(read(files[0]), orders)

@@ -164,13 +164,13 @@ async def test_a_crash_is_noticed_and_told(tmp_path: Path) -> None:
 
 async def test_a_node_that_does_not_come_up_is_told_with_its_last_words_and_status(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="exit status 2: tidelog: told to end") as caught:
-        async with fake_cluster.running(tmp_path / "data", settings={"fake.exit": "2"}):
+        async with fake_cluster.running(tmp_path / "data", orders=["exit=2"]):
             pass
     assert caught.value.status == 2
 
 
 async def test_a_node_deaf_to_sigterm_is_killed_in_the_end(tmp_path: Path) -> None:
-    async with fake_cluster.running(tmp_path / "data", settings={"fake.deaf": "true"}) as supervisor:
+    async with fake_cluster.running(tmp_path / "data", orders=["deaf=true"]) as supervisor:
         with pytest.raises(ClusterError, match="was killed"):
             await supervisor.stop(1, timeout_s=0.05)
         assert supervisor.node(1).state is NodeState.KILLED
@@ -213,9 +213,8 @@ async def test_node_directories_without_a_cluster_json_are_never_formatted(tmp_p
 
 
 async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> None:
-    settings = {"fake.format.error": "the disk is made of cheese"}
     with pytest.raises(ClusterError, match="formatting failed: the disk is made of cheese"):
-        async with fake_cluster.running(tmp_path / "data", settings=settings):
+        async with fake_cluster.running(tmp_path / "data", orders=["format.error=the disk is made of cheese"]):
             pass
     async with fake_cluster.running(tmp_path / "data"):
         pass
@@ -259,9 +258,8 @@ async def test_a_directory_keeps_its_number_of_brokers(tmp_path: Path) -> None:
 
 
 async def test_one_node_of_three_that_does_not_come_up_is_told_in_one_line(tmp_path: Path) -> None:
-    settings = {"fake.exit": "1", "fake.exit.node": "2"}
     with pytest.raises(ClusterError, match="node 2: exit status 1: tidelog: told to end") as caught:
-        async with fake_cluster.running(tmp_path / "data", brokers=3, settings=settings):
+        async with fake_cluster.running(tmp_path / "data", brokers=3, orders=["exit=1", "exit.node=2"]):
             pass
     assert "\n" not in caught.value.message
 

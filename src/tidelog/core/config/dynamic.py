@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from tidelog.core.config.key import ConfigError, UpdateMode, one_line
+from tidelog.core.config.key import ConfigError, UpdateMode
 from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
 from tidelog.core.config.layers import ConfigLayers
 from tidelog.core.config.topic import check_inherited
+from tidelog.core.config.unknown import not_a_broker_config
 
 
 def check_dynamic(layer: Mapping[str, str], *, per_broker: bool) -> tuple[dict[str, str], list[str]]:
@@ -29,7 +30,7 @@ def validate_broker_config(name: str, text: str, *, per_broker: bool) -> str:
     """One dynamic value for a broker (or all of them), as IncrementalAlterConfigs sets it; ConfigError if refused."""
     row = BROKER_KEYS.get(name)
     if row is None:
-        raise ConfigError(f"{one_line(name)}: not a broker config")
+        raise not_a_broker_config(name)
     if row.update is UpdateMode.READ_ONLY:
         raise ConfigError(f"{name}: cannot be changed while the broker runs")
     if row.update is UpdateMode.PER_BROKER and not per_broker:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from tidelog.core.config.key import ConfigError, Value, one_line
 from tidelog.core.config.keys import BROKER_KEYS
-
-_LISTENER_PREFIX: Final = "listener.name."
-_NAMED_AT_ONCE: Final = 5
+from tidelog.core.config.unknown import LISTENER_PREFIX, NAMED_AT_ONCE, ignored_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +41,13 @@ def check_static(properties: Mapping[str, str]) -> tuple[dict[str, str], list[st
             except ConfigError as error:
                 errors.append(str(error))
             known[name] = text
-        elif name.startswith(_LISTENER_PREFIX):
+        elif name.startswith(LISTENER_PREFIX):
             errors.append(f"{one_line(name)}: settings of a single listener are not supported yet; leave it out")
         else:
-            warnings.append(unknown_key(name))
+            warnings.append(ignored_key(name))
     if errors:
-        more = len(errors) - _NAMED_AT_ONCE
-        raise ConfigError("; ".join(errors[:_NAMED_AT_ONCE]) + (f"; and {more} more" if more > 0 else ""))
+        more = len(errors) - NAMED_AT_ONCE
+        raise ConfigError("; ".join(errors[:NAMED_AT_ONCE]) + (f"; and {more} more" if more > 0 else ""))
     # As in Kafka, either of the two names sets both.
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in known:
@@ -86,13 +84,3 @@ def text_of(layers: ConfigLayers, name: str) -> str:
 
 def required(name: str) -> ConfigError:
     return ConfigError(f"{name} is required")
-
-
-def unknown_key(name: str) -> str:
-    """What to tell whoever set a key that nobody reads."""
-    # Only a mistaken file pays for this import.
-    import difflib
-
-    close = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=0.85)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown config key {one_line(name)} is ignored{hint}"

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.core.config.key import ConfigError, ConfigKey, Value, format_value, one_line
+from tidelog.core.config.key import ConfigKey, Value, format_value
 from tidelog.core.config.keys import BROKER_KEYS, TOPIC_KEYS
 from tidelog.core.config.layers import ConfigLayers
+from tidelog.core.config.unknown import not_a_topic_config
 
 if TYPE_CHECKING:
     from tidelog.core.config.node import NodeConfig
@@ -69,7 +70,7 @@ class TopicConfig:
             return inherited_config(node.layers)
         for name in overrides:
             if name not in TOPIC_KEYS:
-                raise _unknown(name)
+                raise not_a_topic_config(name)
         values = _values(node.layers, overrides)
         small_segment = overrides.get("internal.segment.bytes")
         if small_segment is not None:
@@ -131,7 +132,7 @@ def validate_topic_config(name: str, value: str) -> str:
     """One override as a client gives it; returns the text to store. ConfigError becomes INVALID_CONFIG."""
     row = TOPIC_KEYS.get(name)
     if row is None:
-        raise _unknown(name)
+        raise not_a_topic_config(name)
     return format_value(row.parse(value)) or ""
 
 
@@ -142,7 +143,3 @@ def change_list(row: ConfigKey, current: str, change: str, *, remove: bool) -> s
     if remove:
         return ",".join(entry for entry in entries if entry not in changed)
     return ",".join([*entries, *(entry for entry in changed if entry not in entries)])
-
-
-def _unknown(name: str) -> ConfigError:
-    return ConfigError(f"{one_line(name)}: not a topic config")
