@@ -1,6 +1,7 @@
 """Every client command against a running broker."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -154,6 +155,27 @@ def test_a_signal_leaves_the_group(cluster: Cluster, tidelog: Commands, number: 
         assert consumer.wait(20) == status
         assert consumer.stderr.read() == ""
     assert tidelog.json("groups", "describe", group)["members"] == []
+
+
+def test_recording_is_switched_on_by_the_command_that_health_names(cluster: Cluster, tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "led-before", "--if-not-exists")
+    refused = tidelog.run("health", status=1)
+    before, _, command = refused.partition("to switch it on: ")
+    assert "recording is off" in before
+    program, *words = shlex.split(command)
+    assert program == "tidelog"
+    tidelog.run(*words)
+    # Only rounds of the broker create the topic.
+    cluster.wait_leader("__replication_events", 0)
+    follow = ["consume", "__replication_events", "--from-beginning", "--max", "1"]
+    # Leaders of before the switch come first.
+    told = json.loads(tidelog.run(*follow))
+    assert (told["event"], told["leader_epoch"], told["node"]) == ("leadership_taken", 0, 1)
+    off = ("configs", "alter", "--broker", "default", "--set", "tidelog.replication.events.enable=false")
+    tidelog.run(*off)
+    assert "events.enable" in tidelog.run("configs", "describe", "--broker", "default")
+    tidelog.run("topics", "delete", "__replication_events")
+    assert "recording is off" in tidelog.run("health", status=1)
 
 
 def test_the_files_of_a_live_broker_can_be_dumped(cluster: Cluster, tidelog: Commands) -> None:

@@ -12,9 +12,9 @@ from tidelog.wire.messages.create_topics import (
 )
 
 CREATE_TIMEOUT_MS = 30_000
-# What is known of replication is worth this much disk and no more.
-EVENTS_BYTES = 256 * 1024 * 1024
-EVENTS_SEGMENT_BYTES = 32 * 1024 * 1024
+# Per replica. `tidelog up` records by default, with three replicas on one disk.
+EVENTS_BYTES = 64 * 1024 * 1024
+EVENTS_SEGMENT_BYTES = 8 * 1024 * 1024
 
 
 def may_auto_create(broker: Broker, name: str) -> bool:

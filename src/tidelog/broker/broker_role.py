@@ -19,8 +19,8 @@ from tidelog.broker.maintenance import Maintenance
 from tidelog.broker.measures import BrokerMeasures
 from tidelog.broker.metadata_follower import PACE, MetadataFollower, Pace
 from tidelog.broker.peers import Peers, replication_settings
+from tidelog.broker.recording import Recording
 from tidelog.broker.replica_fetchers import ReplicaFetchers, replication_address
-from tidelog.broker.replication_events import ReplicationEvents
 from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ids import random_uuid
@@ -77,17 +77,12 @@ class BrokerRole:
             metadata_offset=lambda: self.broker.image.provenance.offset,
             offline_directories=self._offline_directories,
         )
-        self._events: ReplicationEvents | None = None
-        if config.tidelog_replication_events_enable:
-            own = rng.getrandbits(64)
-            self._events = ReplicationEvents(
-                self.broker,
-                address=lambda: replication_address(
-                    self.broker.image, config.node_id, config.inter_broker_listener_name
-                ),
-                rng=random.Random(own),
-            )
-            on_event = self._events.beside(on_event)
+        self._recording = Recording(
+            self.broker,
+            address=lambda: replication_address(self.broker.image, config.node_id, config.inter_broker_listener_name),
+            rng=rng,
+        )
+        on_event = self._recording.beside(on_event)
         self._isr = IsrShell(self.broker, lambda: self.lifecycle.epoch, on_event)
         self._directories = DirectoryShell(
             self.broker, lambda: self.lifecycle.epoch, lambda: self.follower.has_roles, directory_ids
@@ -136,8 +131,7 @@ class BrokerRole:
         self._isr.start()
         await self.lifecycle.unfence()
         self._directories.start()
-        if self._events is not None:
-            self._events.start()
+        self._recording.start()
         self._maintenance = Maintenance(
             self._loop, self._config, self._disk, self._logs, self._wall_clock, self._offload
         )
@@ -163,17 +157,16 @@ class BrokerRole:
         if self._maintenance is not None:
             self._maintenance.apply_config(config)
         self._logs.apply_config(config)
+        self._recording.apply_config(config)
 
     async def leave(self) -> None:
         """Gives leadership up while it still serves (C9)."""
-        if self._events is not None:
-            await self._events.stop()
+        await self._recording.stop()
         await self.lifecycle.shut_down()
 
     async def stop(self) -> None:
         """No request is served any more. What it holds of the disk is for the caller to close."""
-        if self._events is not None:
-            await self._events.stop()
+        await self._recording.stop()
         await self._fetchers.close()
         await self._peers.close()
         await self._isr.stop()

@@ -1,7 +1,7 @@
-"""`__replication_events`: what happens to the partitions of this broker, and samples of how they stand, as JSON lines.
+"""`__replication_events`: events and samples of this broker's partitions, as JSON lines.
 
-Off unless `tidelog.replication.events.enable` is on. Nothing waits for it: events go into a bounded queue, and a round
-every so often publishes what is in it. Of its own topic it says nothing, or each round would give the next one news.
+`recording.py` switches it on and off. Nothing waits for it: events go into a bounded queue, and each round publishes
+the queue. It leaves out its own topic; otherwise each round would give the next one something to publish.
 """
 
 import json
@@ -19,10 +19,10 @@ from tidelog.client.client import Client, one_line
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError
 from tidelog.client.producer import ACKS_LEADER, Producer
+from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import (
     CommittedRecordsLost,
     Event,
-    EventSink,
     IsrChanged,
     IsrChangeRefused,
     LeadershipTaken,
@@ -32,8 +32,10 @@ from tidelog.core.events import (
 )
 from tidelog.core.ids import TopicPartition
 from tidelog.metadata.names import REPLICATION_EVENTS_TOPIC
+from tidelog.replication.role_events import leadership
 from tidelog.replication.roles import Leader
 from tidelog.wire.errors import ApiError, ErrorCode
+from tidelog.wire.records.attributes import Codec
 from tidelog.wire.records.plain import Record
 
 log = logging.getLogger("tidelog.replication_events")
@@ -58,7 +60,7 @@ _PATIENCE_S: Final = 5.0
 
 
 class ReplicationEvents:
-    """Of one broker. `beside` puts it behind a sink, `start` and `stop` its rounds."""
+    """One stretch of recording, from switched on to switched off. `start` and `stop` begin and end its rounds."""
 
     def __init__(self, broker: Broker, *, address: Callable[[], Address | None], rng: random.Random) -> None:
         self._broker = broker
@@ -71,19 +73,23 @@ class ReplicationEvents:
         self._told = ""
         self._rounds: Periodic | None = None
 
-    def beside(self, sink: EventSink) -> EventSink:
-        """A sink that hands on everything, and keeps what is to be published."""
+    def take(self, event: Event) -> None:
+        if isinstance(event, PUBLISHED) and event.topic != REPLICATION_EVENTS_TOPIC:
+            self._keep(event.as_dict())
 
-        def both(event: Event) -> None:
-            sink(event)
-            if isinstance(event, PUBLISHED) and event.topic != REPLICATION_EVENTS_TOPIC:
-                self._keep(event.as_dict())
-
-        return both
+    def take_leaderships(self) -> None:
+        """Recording begins in the middle: without the present leaders, the first move of each partition is no move."""
+        for partition in self._broker.replicas:
+            if isinstance(partition.role, Leader):
+                self.take(leadership(partition.topic_partition, partition.role, partition.log))
 
     def start(self) -> None:
         interval_s = self._broker.config.tidelog_replication_events_interval_ms / 1000
         self._rounds = Periodic(self._broker.loop, "replication events", interval_s, self._round)
+
+    def apply_config(self, config: NodeConfig) -> None:
+        if self._rounds is not None:
+            self._rounds.interval_s = config.tidelog_replication_events_interval_ms / 1000
 
     async def stop(self) -> None:
         if self._rounds is not None:
@@ -171,7 +177,7 @@ class ReplicationEvents:
             some.append(self._waiting.popleft())
             size += len(some[-1])
         now_ms = self._broker.wall_clock.now_ms()
-        producer = Producer(self._client, acks=ACKS_LEADER, delivery_timeout_s=_PATIENCE_S)
+        producer = Producer(self._client, acks=ACKS_LEADER, codec=Codec.ZSTD, delivery_timeout_s=_PATIENCE_S)
         try:
             await producer.send(
                 REPLICATION_EVENTS_TOPIC, 0, [Record(timestamp=now_ms, key=None, value=value) for value in some]

@@ -1,12 +1,13 @@
-"""`health`: how replication has been doing, from what brokers publish, on Spark."""
+"""`health`: replication health over time, from the events that brokers record, on Spark."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
-from tidelog.cli.output import CommandFailed, print_json, print_table
+from tidelog.cli.output import CommandFailed, note, print_json, print_table
+from tidelog.cli.recording import records, switch_on
 from tidelog.cli.session import security_properties, with_client
 
 if TYPE_CHECKING:
@@ -15,37 +16,38 @@ if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.jobs.health.model import Health
 
-_NOTHING: Final = "no events yet: brokers publish them with tidelog.replication.events.enable=true"
-
 
 def register(app: typer.Typer) -> None:
     app.command(
         epilog=example(
-            "tidelog up --set tidelog.replication.events.enable=true",
             "tidelog health --minutes 60 --html health.html",
+            "tidelog configs alter --broker default --set tidelog.replication.events.enable=true",
         )
     )(health)
 
 
 def health(
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.01, help="Only so far back. [default: all there is]")
+        float | None,
+        typer.Option("--minutes", min=0.01, help="Report the last so many minutes. [default: everything recorded]"),
     ] = None,
-    window: Annotated[float, typer.Option("--window", min=1.0, help="Seconds of a window.")] = 60.0,
+    window: Annotated[float, typer.Option("--window", min=1.0, help="Length of a window, in seconds.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     master: Master = None,
     html: Html = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how replication has been doing: ISR shrinks, leader moves, time under-replicated, stalls, lag percentiles.
+    """Report replication health over time: ISR shrinks, leader moves, time under-replicated, stalls, lag percentiles.
 
-    Brokers publish what happens on __replication_events if tidelog.replication.events.enable is on.
+    Brokers record events on the topic __replication_events while tidelog.replication.events.enable=true.
+    `tidelog up` starts with recording on. The example switches it on in a cluster that runs without.
     """
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
     check_page(html)
-    with_client(bootstrap, _check_published, command_config)
+    command = switch_on(bootstrap, command_config)
+    is_recording = with_client(bootstrap, lambda client: _check_recorded(client, command), command_config)
     since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)
 
     def work(spark: "SparkSession") -> "Health":
@@ -56,9 +58,11 @@ def health(
 
     found = on_spark("tidelog health", master, work)
     if not found.events:
-        raise CommandFailed(_NOTHING)
+        raise CommandFailed(_nothing(minutes, "" if is_recording else command))
     from tidelog.jobs.health.report import HEADINGS, overview, page_of, rows_of
 
+    if not is_recording:
+        note(f"recording is off, the report ends where it was switched off; to switch it on: {command}")
     if as_json:
         print_json(found.as_dict())
     else:
@@ -67,12 +71,23 @@ def health(
     fail_with("" if html is None else write_page(html, page_of(found)))
 
 
-async def _check_published(client: "Client") -> None:
+async def _check_recorded(client: "Client", command: str) -> bool:
+    """Whether brokers record now. CommandFailed if there is nothing to report."""
     from tidelog.jobs.health.model import TOPIC
 
     answer = await client.retrying(lambda: client.refresh(None))
+    is_recording = await records(client)
     if TOPIC not in {topic.name for topic in answer.topics}:
-        raise CommandFailed(_NOTHING)
+        raise CommandFailed(_nothing(None, "" if is_recording else command))
+    return is_recording
+
+
+def _nothing(minutes: float | None, command: str) -> str:
+    """Why there is no report; `command` switches recording on where it is off."""
+    when = "yet" if minutes is None else f"in the last {minutes:g} minutes"
+    if command:
+        return f"no replication events {when}: recording is off; to switch it on: {command}"
+    return f"no replication events {when}: recording is on, try again in a few seconds"
 
 
 def _now_ms() -> int:

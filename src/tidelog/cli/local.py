@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tidelog.cluster.supervisor import NodeEvent
 
 DEFAULT_DATA: Final = Path("tidelog-data")
+# `tidelog health` then has something to read. `--set` changes it at the start, `tidelog configs alter` later.
+_SETTINGS: Final = {"tidelog.replication.events.enable": "true"}
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +54,11 @@ def up(
     if not 0 <= ui_port <= 65535:
         raise CommandFailed("--ui-port lies between 0 and 65535", 2)
     request = ClusterRequest(
-        data=data, brokers=brokers, port=port, settings=key_values(settings, "--set"), ui_port=ui_port
+        data=data,
+        brokers=brokers,
+        port=port,
+        settings=_SETTINGS | key_values(settings, "--set"),
+        ui_port=ui_port,
     )
 
     def tell(ready: "Ready") -> None:

@@ -18,6 +18,10 @@ def leads(topic_partition: TopicPartition, leader: Leader, log: Log) -> Event:
             epoch_start_offset=leader.epoch_start_offset,
             high_watermark=log.high_watermark,
         )
+    return leadership(topic_partition, leader, log)
+
+
+def leadership(topic_partition: TopicPartition, leader: Leader, log: Log) -> LeadershipTaken:
     return LeadershipTaken(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
