@@ -92,12 +92,12 @@ def standalone(folder: Path) -> Iterator[Standalone]:
         [str(python), "-c", "import tidelog"], env=environment, cwd=folder, check=False, capture_output=True, text=True
     )
     assert "No module named 'tidelog'" in missing.stderr
-    port = _free_port()
+    port = free_port()
     made = Standalone(f"spark://127.0.0.1:{port}", python, folder, environment)
     with ExitStack() as stack:
         host = ("--host", "127.0.0.1", "--webui-port", "0")
         stack.enter_context(_daemon(made, "master.Master", *host, "--port", str(port)))
-        wait_until(lambda: _listens(port), "a Spark master", 60)
+        wait_until(lambda: listens(port), "a Spark master", 60)
         for number in (1, 2):
             work = ("--work-dir", str(folder / f"work-{number}"), "--cores", "1", "--memory", "1g")
             made.workers.append(stack.enter_context(_daemon(made, "worker.Worker", *host, *work, made.url)))
@@ -121,14 +121,14 @@ def _daemon(cluster: Standalone, name: str, *arguments: str) -> Iterator[subproc
                 daemon.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -32,14 +32,17 @@ _STREAMS: Final = "streaming_job"
 
 
 def needs_shipping(spark: "SparkSession") -> bool:
-    """Executors of a local master are this process's own. A session of Spark Connect has no context to ask."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        return False
-    return not _is_local(spark.sparkContext.master or "")
+    """Whether executors run elsewhere. A session of Spark Connect has no context that could send them anything."""
+    return not is_connect(spark) and not is_local(spark.sparkContext.master)
 
 
-def _is_local(master: str) -> bool:
-    return master == "local" or master.startswith("local[")
+def is_connect(spark: "SparkSession") -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_local(master: str | None) -> bool:
+    """Whether the executors are threads of the driver's JVM."""
+    return master == "local" or (master or "").startswith("local[")
 
 
 def ship(spark: "SparkSession") -> None:

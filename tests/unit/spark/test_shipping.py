@@ -53,6 +53,6 @@ def test_all_that_the_tasks_import_is_sent() -> None:
 
 
 def test_a_local_master_needs_nothing_sent() -> None:
-    assert shipping._is_local("local") and shipping._is_local("local[*]")
+    assert shipping.is_local("local") and shipping.is_local("local[*]")
     for master in ("local-cluster[1,1,512]", "spark://a:1", "yarn"):
-        assert not shipping._is_local(master)
+        assert not shipping.is_local(master)
