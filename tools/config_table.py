@@ -19,27 +19,39 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tidelog"
 _INTRO = """\
 # Configuration
 
-A node reads a Kafka-style `server.properties` (`tidelog node --config FILE`); every key also works as
-`--set key=value`. This page is generated (`python tools/config_table.py > docs/configuration.md`); a test keeps it so.
+This page lists every config key of a broker and of a topic, its default, and whether Tidelog honours it. Keys have
+Kafka's names and meanings.
 
-**Honoured** says what a key does here:
+Keys go into a file in the style of Kafka's `server.properties` (`tidelog node --config FILE`). They also work as
+`--set key=value` of `tidelog up` and `tidelog node`, and as `Cluster(config=…)` in a test. `tidelog configs alter`
+changes keys of a running cluster.
 
-- *yes*: every valid value has its effect;
-- *only …*: these values are accepted because they describe what happens anyway; any other value is refused at start
-  (exit 2) or when it is altered (INVALID_CONFIG), with the reason in the message;
-- *refused*: the key must be left out.
+The column *honoured*:
 
-`tidelog up --set`, `tidelog node --set` and `tidelog.testing.Cluster(config=…)` refuse a key that is not on this page,
-and name the nearest key that is. In `server.properties` such a key is ignored with a warning, as in Kafka. A value that
-is malformed or out of range is refused with one line. **Changes** says whether a running broker takes a new value: for
-one broker, or for the whole cluster.
+- **yes**: every valid value has its effect.
+- **only …**: these values are accepted, because they describe what Tidelog does. Any other value is refused.
+- **refused**: leave the key out.
+
+The column *changes*:
+
+- **at start**: the node reads the key once.
+- **per-broker**, **cluster-wide**: a running broker takes a new value, for itself or for all brokers.
+
+Mistakes:
+
+- An unknown key in `--set` or `Cluster(config=…)` is refused, with the nearest known key.
+- An unknown key in `server.properties` is ignored with a warning, as in Kafka.
+- A malformed or unsupported value is refused with one line and the reason. At start, the exit status is 2; a running
+  broker answers INVALID_CONFIG.
+
+This page is generated (`python tools/config_table.py > docs/configuration.md`), and a test compares it with the code.
 """
 
 _TOPIC_INTRO = """\
 ## Topic keys
 
-Set with `tidelog topics create --config` or `tidelog configs alter`, always without a restart. A topic without its own
-value takes the broker's, from the first of the broker keys named here that is set.
+Set topic keys with `tidelog topics create --config` or `tidelog configs alter`. They never need a restart. A topic
+without its own value uses the first of its broker keys that is set.
 """
 
 
@@ -65,7 +77,7 @@ def page() -> str:
 
 
 def _broker_table(rows: Iterable[ConfigKey]) -> Iterator[str]:
-    yield "| key | type | default | allowed | honoured | changes | what it does |"
+    yield "| key | type | default | allowed | honoured | changes | meaning |"
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
         changes = "at start" if row.update is UpdateMode.READ_ONLY else row.update.value
@@ -73,7 +85,7 @@ def _broker_table(rows: Iterable[ConfigKey]) -> Iterator[str]:
 
 
 def _topic_table(rows: Iterable[ConfigKey]) -> Iterator[str]:
-    yield "| key | type | default | allowed | honoured | broker keys | what it does |"
+    yield "| key | type | default | allowed | honoured | broker keys | meaning |"
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
         yield _line(row, ", ".join(f"`{name}`" for name in row.synonyms) or "none")

@@ -222,7 +222,7 @@ def test_wildcards_are_never_advertised(host: str) -> None:
         ({"replica.fetch.wait.max.ms": "30001"}, "must be at most replica.socket.timeout.ms=30000"),
         ({"replica.lag.time.max.ms": "400"}, "wait.max.ms=500: must be at most replica.lag.time.max.ms=400"),
         ({"num.replica.fetchers": "4"}, "and a second one for partitions far behind; accepted: '1'"),
-        ({"controller.quorum.append.linger.ms": "5"}, "nothing waits"),
+        ({"controller.quorum.append.linger.ms": "5"}, "records are written at once"),
         ({"controller.quorum.auto.join.enable": "true"}, "when an operator adds it"),
         ({"queued.max.request.bytes": "10"}, "must be at least socket.request.max.bytes"),
         ({"max.connections.per.ip": "0"}, "together with max.connections.per.ip.overrides"),

@@ -22,7 +22,7 @@ from tidelog.core.config.rows import (
 # fmt: off
 BROKER: Final = (
     key("tidelog.request.frame.timeout.ms", LONG, 30000, HIGH, check=at_least(1),
-        doc="A request whose frame has begun must be complete within this time, or the connection is closed."),
+        doc="Time to send a request after its first byte; then the connection is closed."),
     key("tidelog.request.max.elements", INT, 100000, HIGH, check=at_least(1),
         doc="Most array entries in one request, all arrays together; more closes the connection."),
     key("tidelog.request.max.tagged.fields", INT, 1000, HIGH, check=at_least(0),
@@ -34,7 +34,7 @@ BROKER: Final = (
     key("tidelog.decompression.max.bytes", INT, 134217728, MEDIUM, check=at_least(1),
         doc="Largest size a compressed batch may grow to when the broker must read it."),
     key("tidelog.open.files.max", INT, 4096, MEDIUM, check=at_least(16),
-        doc="Log files kept open at one time; the least recently used is closed."),
+        doc="Most open log files; beyond that, the least recently used file is closed."),
     key("tidelog.node.log.max.bytes", LONG, 10485760, LOW, check=at_least(4096),
         doc="Size at which the node's own log file is rotated."),
     key("tidelog.node.log.files", INT, 5, LOW, check=at_least(1),
@@ -47,18 +47,18 @@ BROKER: Final = (
     key("tidelog.replication.events.retention.ms", LONG, 604800000, LOW, check=at_least(1),
         doc="How long __replication_events keeps them; read when the topic is created."),
     key("tidelog.metrics.port", INT, 0, MEDIUM, check=between(0, 65535),
-        doc="Port of http://…/metrics for Prometheus; 0: none."),
+        doc="Port of http://…/metrics for Prometheus; 0 serves no metrics."),
     key("tidelog.metrics.host", STRING, "localhost", MEDIUM, check=NOT_EMPTY,
-        doc="Where metrics are served: a name or an address; 0.0.0.0 is every interface. Anybody may read them."),
+        doc="Address where metrics are served; 0.0.0.0 is every interface. Every client that can connect can read them."),
     key("tidelog.metrics.partitions.max", INT, 1000, LOW, check=at_least(0),
-        doc="Most led partitions that metrics name one by one; of more, only those in trouble, and at most so many."),
+        doc="Most led partitions with metrics of their own; beyond that, only those in trouble have them, up to it."),
     key("tidelog.record.validation", STRING, "header", MEDIUM, check=one_of("header", "full"),
         update=CLUSTER_WIDE,
-        doc="header checks batch headers and CRC; full also walks every record, as Kafka does."),
+        doc="header checks batch headers and CRC; full also reads every record, as Kafka does."),
 )
 
 TOPIC: Final = (
     key("tidelog.record.validation", STRING, "header", MEDIUM, check=one_of("header", "full"),
         synonyms=("tidelog.record.validation",),
-        doc="header checks batch headers and CRC; full also walks every record, as Kafka does."),
+        doc="header checks batch headers and CRC; full also reads every record, as Kafka does."),
 )

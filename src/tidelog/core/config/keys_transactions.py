@@ -18,9 +18,9 @@ from tidelog.core.config.rows import (
 # fmt: off
 HONOURED: Final = (
     key("producer.id.expiration.ms", INT, 86400000, LOW, check=at_least(1), update=CLUSTER_WIDE,
-        doc="How long a silent idempotent producer is remembered."),
+        doc="How long an idempotent producer is remembered after its last batch."),
     key("producer.id.expiration.check.interval.ms", INT, 600000, LOW, check=at_least(1), internal=True,
-        doc="How often expired producers are looked for."),
+        doc="How often expired producers are removed."),
 )
 
 LIMITED: Final = (
@@ -34,7 +34,7 @@ LIMITED: Final = (
             check=at_least(1),
             doc="How often timed-out transactions are aborted."),
         key("transaction.max.timeout.ms", INT, 900000, HIGH, check=at_least(1),
-            doc="Longest timeout a transaction may ask for."),
+            doc="Longest timeout that a transaction may request."),
         key("transaction.partition.verification.enable", BOOLEAN, True, LOW, update=CLUSTER_WIDE,
             doc="Check that a partition belongs to the transaction before a write."),
         key("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3600000, LOW,
