@@ -1,10 +1,15 @@
 """`up`, `down`, `status`, `chaos` as processes, and who outlives whom."""
 
+import errno
 import json
 import os
 import select
 import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -25,6 +30,18 @@ def port() -> int:
 def pid_of(tidelog: Commands, data: Path) -> int:
     pid: int = tidelog.json("status", "--data", str(data))["nodes"][0]["pid"]
     return pid
+
+
+@contextmanager
+def page_port_in_use() -> Iterator[None]:
+    """Holds the default port of the page, unless another program does."""
+    with socket.socket() as taken:
+        try:
+            taken.bind(("127.0.0.1", 8080))
+            taken.listen()
+        except OSError as error:
+            assert error.errno == errno.EADDRINUSE
+        yield
 
 
 def ended(pidfd: int) -> bool:
@@ -49,7 +66,7 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
         for verb, state in (("pause", "paused"), ("resume", "running"), ("kill", "killed"), ("start", "running")):
             assert tidelog.json("chaos", verb, "1", "--data", str(data)) == {"command": verb, "node": 1}
             assert tidelog.json("status", "--data", str(data))["nodes"][0]["state"] == state
-        assert "no node 2" in tidelog.run("chaos", "kill", "2", "--data", str(data), status=2)
+        assert "no node 2" in tidelog.run("chaos", "kill", "2", "--data", str(data), status=1)
         node = os.pidfd_open(pid_of(tidelog, data))
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 0
@@ -85,11 +102,15 @@ def test_nodes_die_with_a_supervisor_that_is_killed_and_the_data_lives(tmp_path:
 def test_detached(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     tidelog = Commands(f"127.0.0.1:{port}")
-    up = ("up", *ONE, "--data", str(data), "--port", str(port), *NO_PAGE, "--detach", "--json")
-    ready = json.loads(tidelog.run_process(*up))
+    up = ("up", *ONE, "--data", str(data), "--port", str(port), "--detach", "--json")
+    with page_port_in_use():
+        ready = json.loads(tidelog.run_process(*up))
+    page = urlsplit(ready.pop("ui"))
+    assert page.hostname == "127.0.0.1" and page.port != 8080
+    assert page.fragment == f"token={(data / 'page.token').read_text().strip()}"
     metrics = json.loads((data / "cluster.json").read_text())["nodes"][0]["metrics_port"]
     url = f"http://127.0.0.1:{metrics}/metrics"
-    assert ready == {"bootstrap": f"127.0.0.1:{port}", "ui": None, "metrics": url, "data": str(data)}
+    assert ready == {"bootstrap": f"127.0.0.1:{port}", "metrics": url, "data": str(data)}
     try:
         tidelog.run("produce", "orders", stdin="still here\n")
         assert tidelog.json("status", "--data", str(data))["supervised"]

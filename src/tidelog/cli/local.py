@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tidelog.cli.options import Data, Json, Settings, example, key_values
-from tidelog.cli.output import CommandFailed, note, print_done, table
+from tidelog.cli.output import CommandFailed, bad_usage, note, print_done, table
 from tidelog.cli.session import cluster_errors, run_async, run_until_told
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidelog.cluster.supervisor import NodeEvent
 
 DEFAULT_DATA: Final = Path("tidelog-data")
+DEFAULT_UI_PORT: Final = 8080
 # `tidelog health` then has something to read. `--set` changes it at the start, `tidelog configs alter` later.
 _SETTINGS: Final = {"tidelog.replication.events.enable": "true"}
 
@@ -36,7 +37,10 @@ def up(
         int | None, typer.Option("--port", help="Port of the first broker; node i listens on port+i-1. [default: 9092]")
     ] = None,
     data: Data = DEFAULT_DATA,
-    ui_port: Annotated[int, typer.Option("--ui-port", help="Port of the live page, 0 for none.")] = 8080,
+    ui_port: Annotated[
+        int | None,
+        typer.Option("--ui-port", help="Port of the live page, 0 for none. [default: 8080, or a free one]"),
+    ] = None,
     settings: Settings = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; `tidelog down` stops it.")] = False,
     as_json: Json = False,
@@ -51,18 +55,21 @@ def up(
     from tidelog.cluster.run import run_cluster
     from tidelog.cluster.states import NodeState
 
-    if not 0 <= ui_port <= 65535:
-        raise CommandFailed("--ui-port lies between 0 and 65535", 2)
+    if ui_port is not None and not 0 <= ui_port <= 65535:
+        raise bad_usage(f"--ui-port is a number from 0 to 65535, not {ui_port}")
     request = ClusterRequest(
         data=data,
         brokers=brokers,
         port=port,
         settings=_SETTINGS | key_values(settings, "--set"),
-        ui_port=ui_port,
+        ui_port=DEFAULT_UI_PORT if ui_port is None else ui_port,
+        ui_port_may_move=ui_port is None,
     )
 
     def tell(ready: "Ready") -> None:
         print(json.dumps(asdict(ready)) if as_json else ready.line(), flush=True)
+        if ui_port is None and not str(ready.ui).startswith(f"http://127.0.0.1:{DEFAULT_UI_PORT}/"):
+            note(f"port {DEFAULT_UI_PORT} is in use: the page is at {ready.ui}")
 
     if detach:
         tell(cluster_errors(lambda: start_detached(request)))

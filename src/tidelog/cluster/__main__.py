@@ -38,6 +38,7 @@ def _parse() -> ClusterRequest:
     parser.add_argument("--brokers", type=int)
     parser.add_argument("--port", type=int)
     parser.add_argument("--ui-port", type=int, default=0)
+    parser.add_argument("--ui-port-may-move", action="store_true")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     return ClusterRequest(
@@ -46,6 +47,7 @@ def _parse() -> ClusterRequest:
         port=arguments.port,
         settings=parse_settings(arguments.settings),
         ui_port=arguments.ui_port,
+        ui_port_may_move=arguments.ui_port_may_move,
         # Detached nodes outlive even us; `status` and `down` find them by their process ids.
         dies_with_us=False,
     )

@@ -32,6 +32,8 @@ def start_detached(request: ClusterRequest) -> Ready:
         command += ["--port", str(request.port)]
     if request.ui_port:
         command += ["--ui-port", str(request.ui_port)]
+    if request.ui_port_may_move:
+        command.append("--ui-port-may-move")
     for key, value in request.settings.items():
         command += ["--set", f"{key}={value}"]
     process = subprocess.Popen(

@@ -18,6 +18,10 @@ class DirectoryLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_at(fd, path):
+                # A start that failed has removed the file in the meantime.
+                os.close(fd)
+                return cls.take(path)
         except BlockingIOError as error:
             holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
             os.close(fd)
@@ -36,3 +40,10 @@ class DirectoryLock:
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False

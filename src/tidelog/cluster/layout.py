@@ -3,6 +3,7 @@
 DIR/cluster.json                 ports, node ids, cluster id; written once every node directory is formatted
 DIR/control.sock                 how `chaos`, `down` and `status` reach the supervisor (0600)
 DIR/page.log                     what the process of the live page printed
+DIR/page.token                   what the buttons of the live page need (0600)
 DIR/supervisor.lock              held by the supervisor for as long as it lives
 DIR/node-1/server.properties     written at every `up`
 DIR/node-1/data/                 log.dirs
@@ -68,7 +69,7 @@ class ClusterLayout:
             if node.id == node_id:
                 return node
         known = ", ".join(str(node.id) for node in self.nodes)
-        raise ClusterError(f"there is no node {node_id} in this cluster (nodes: {known})", status=2)
+        raise ClusterError(f"there is no node {node_id} in this cluster (nodes: {known})")
 
     @property
     def bootstrap(self) -> str:
@@ -130,6 +131,10 @@ class ClusterDir:
     def page_log(self) -> Path:
         return self.path / "page.log"
 
+    @property
+    def page_token(self) -> Path:
+        return self.path / "page.token"
+
     def pid_file(self, node_id: int) -> Path:
         return self.node_dir(node_id) / "node.pid"
 
@@ -182,7 +187,7 @@ def _from_json(content: Any) -> ClusterLayout:
     return ClusterLayout(cluster_id=str(content["cluster_id"]), quorum=quorum, nodes=nodes)
 
 
-def write_atomic(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str, mode: int = 0o644) -> None:
     """Readers see the old file or the new one, whole; after a power cut too."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -191,7 +196,7 @@ def write_atomic(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

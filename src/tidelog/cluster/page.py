@@ -5,15 +5,20 @@ Until somebody opens it there is only a listening socket. Should the process end
 """
 
 import asyncio
+import errno
 import logging
+import os
+import re
 import secrets
 import signal
 import socket
+import stat
 import sys
+from pathlib import Path
 from typing import Final
 
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.layout import ClusterDir
+from tidelog.cluster.layout import ClusterDir, write_atomic
 from tidelog.cluster.ports import listen_on_loopback
 from tidelog.cluster.process import NodeProcess, describe_exit
 
@@ -23,8 +28,29 @@ _WEB: Final = (sys.executable, "-m", "tidelog.web")
 _OPTIONS: Final = {socket.AF_INET: "--listen-v4", socket.AF_INET6: "--listen-v6"}
 # A process that cannot start must not be started as fast as the machine can.
 _PAUSE_S: Final = 1.0
+_TOKEN_BYTES: Final = 18
+_TOKEN_LETTERS_AT_MOST: Final = 100
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{24,}\n?")
 
 UI_PORT_HINT: Final = "--ui-port gives the page another port, 0 turns it off"
+
+
+def kept_token(path: Path) -> str:
+    """The token in `path`; a new one if the file is missing, damaged, or was open to others."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise ClusterError(f"cannot read {path}: {error.strerror}") from error
+    else:
+        with open(fd, encoding="ascii", errors="replace") as file:
+            status, text = os.fstat(fd), file.read(_TOKEN_LETTERS_AT_MOST)
+        private = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.geteuid()
+        if private and _TOKEN.fullmatch(text):
+            return text.strip()
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    write_atomic(path, token + "\n", 0o600)
+    return token
 
 
 class Page:
@@ -32,8 +58,8 @@ class Page:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        # For whoever presses a button: known to those who can read the ready line.
-        self.token: Final = secrets.token_urlsafe(18)
+        # Every button needs it. The directory's own replaces it, so that an open page survives a restart.
+        self.token = secrets.token_urlsafe(_TOKEN_BYTES)
         try:
             self._sockets = listen_on_loopback(port)
         except ClusterError as error:

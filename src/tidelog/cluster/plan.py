@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,11 +14,12 @@ from tidelog.cluster.errors import BadRequest, ClusterError
 from tidelog.cluster.layout import ClusterDir, ClusterLayout, NodeLayout, roles_of, write_atomic
 from tidelog.cluster.nursery import BROKER, Nursery
 from tidelog.cluster.orphans import living_nodes
-from tidelog.cluster.page import UI_PORT_HINT, Page
+from tidelog.cluster.page import UI_PORT_HINT, Page, kept_token
 from tidelog.cluster.platform import ON_LINUX
 from tidelog.cluster.ports import Reservations, loopback_hosts
 from tidelog.cluster.process import Handle, describe_exit, last_lines
 from tidelog.cluster.properties import check_settings, check_together, node_properties, render
+from tidelog.cluster.undo import Created
 from tidelog.core.ids import random_uuid, uuid_to_text
 
 DEFAULT_PORT: Final = 9092
@@ -61,6 +61,10 @@ class ClusterRequest:
     dies_with_us: bool = True
     # Of the live page; 0: there is none; ANY_PORT: a free one.
     ui_port: int = 0
+    # The page takes a free port if `ui_port` is in use: nobody asked for that port.
+    ui_port_may_move: bool = False
+    # How a user chooses `port`, for the message that it is in use.
+    port_option: str = "--port"
     node_command: NodeCommand = node_command
     format_command: FormatCommand = format_command
 
@@ -80,23 +84,30 @@ class PreparedCluster:
     lock: DirectoryLock
     reservations: Reservations
     page: Page | None
+    # None: the directory held a cluster before.
+    created: Created | None
 
-    def release(self) -> None:
+    def release(self, *, undo: bool = False) -> None:
+        """Releases the ports and the directory; with `undo` it also takes back what the start has created."""
         if self.page is not None:
             self.page.close()
         self.reservations.close()
+        if undo and self.created is not None:
+            self.created.remove()
         self.lock.release()
+        if undo and self.created is not None:
+            self.created.remove_folders()
 
 
 async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> PreparedCluster:
     """Everything before the first node starts.
 
-    Nothing is created when a port is in use or the request makes no sense.
+    Nothing is created when a port is in use or the request makes no sense, and nothing is left when the rest fails.
     """
     check_settings(request.settings)
     directory = ClusterDir(request.data)
     if directory.path.exists() and not directory.path.is_dir():
-        raise BadRequest(f"{directory} is not a directory")
+        raise ClusterError(f"{directory} is not a directory")
     existing = directory.load()
     _check_brokers(request, existing)
     DirectoryLock.refuse_if_held(directory.lock_file)
@@ -108,29 +119,53 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
         layout = await _plan(request, directory, existing, reservations, rng)
         if request.settings:
             check_together(node_properties(directory, layout, layout.nodes[0], reservations.hosts, request.settings))
-        if reservations.holds(request.ui_port):
-            raise BadRequest(f"port {request.ui_port} is that of a node: {UI_PORT_HINT}")
-        ui_port = reservations.reserve_free() if request.ui_port == ANY_PORT else request.ui_port
-        page = Page(ui_port) if ui_port else None
+        page = _page(request, reservations)
         if page is not None:
             held.callback(page.close)
+        created = Created(directory) if existing is None else None
+        if created is not None:
+            held.callback(created.remove_folders)
         try:
             directory.path.mkdir(parents=True, exist_ok=True)
             lock = DirectoryLock.take(directory.lock_file)
         except OSError as error:
             raise ClusterError(f"cannot use {directory}: {error.strerror}") from error
         held.callback(lock.release)
-        if existing is None:
+        if created is not None:
+            held.callback(created.remove)
             await _make_directories(request, directory, layout, reservations.hosts, rng, nursery)
         else:
             _check_directories(directory, layout)
             _write_properties(request, directory, layout, reservations.hosts)
         if layout != existing:
             directory.save(layout)
+        if page is not None:
+            page.token = kept_token(directory.page_token)
         held.pop_all()
     return PreparedCluster(
-        directory=directory, layout=layout, hosts=reservations.hosts, lock=lock, reservations=reservations, page=page
+        directory=directory,
+        layout=layout,
+        hosts=reservations.hosts,
+        lock=lock,
+        reservations=reservations,
+        page=page,
+        created=created,
     )
+
+
+def _page(request: ClusterRequest, reservations: Reservations) -> Page | None:
+    if not request.ui_port:
+        return None
+    if request.ui_port == ANY_PORT:
+        return Page(reservations.reserve_free())
+    try:
+        if reservations.holds(request.ui_port):
+            raise BadRequest(f"port {request.ui_port} is that of a node: {UI_PORT_HINT}")
+        return Page(request.ui_port)
+    except ClusterError:
+        if not request.ui_port_may_move:
+            raise
+        return Page(reservations.reserve_free())
 
 
 def _check_brokers(request: ClusterRequest, existing: ClusterLayout | None) -> None:
@@ -142,7 +177,7 @@ def _check_brokers(request: ClusterRequest, existing: ClusterLayout | None) -> N
     if brokers > BROKERS_AT_MOST:
         raise BadRequest(f"{brokers} brokers are too many for one machine: at most {BROKERS_AT_MOST}")
     if existing is not None and len(existing.nodes) != brokers:
-        raise BadRequest(f"the cluster in {request.data} has {len(existing.nodes)} brokers, not {brokers}")
+        raise ClusterError(f"the cluster in {request.data} has {len(existing.nodes)} brokers, not {brokers}")
 
 
 async def _plan(
@@ -153,7 +188,7 @@ async def _plan(
     rng: random.Random,
 ) -> ClusterLayout:
     if existing is None:
-        return _plan_new(request, reservations, rng)
+        return await _plan_new(request, reservations, rng)
     living = living_nodes(directory, existing)
     if living:
         pids = ", ".join(str(pid) for pid in living.values())
@@ -167,14 +202,16 @@ async def _plan(
     # A socket left behind: the last supervisor was killed, and its nodes may be dying only now.
     patience_s = _PORT_PATIENCE_S if directory.control_socket.exists() else 0.0
     for node in layout.nodes:
-        await _reserve(reservations, node.port, patience_s)
-        if node.controller_port is not None:
-            await _reserve(reservations, node.controller_port, patience_s)
-        await _reserve(reservations, node.metrics_port, patience_s)
+        await _reserve(reservations, node.port, patience_s, _others(request))
+        fixed = {"controller": node.controller_port, "metrics": node.metrics_port}
+        for use, port in fixed.items():
+            if port is not None:
+                hint = f"{directory.cluster_json} gives it to node {node.id} ({use}); end the program that has it"
+                await _reserve(reservations, port, patience_s, hint)
     return layout
 
 
-def _plan_new(request: ClusterRequest, reservations: Reservations, rng: random.Random) -> ClusterLayout:
+async def _plan_new(request: ClusterRequest, reservations: Reservations, rng: random.Random) -> ClusterLayout:
     brokers = DEFAULT_BROKERS if request.brokers is None else request.brokers
     ports: tuple[int, ...]
     if request.free_ports and request.port is None:
@@ -182,7 +219,7 @@ def _plan_new(request: ClusterRequest, reservations: Reservations, rng: random.R
     else:
         ports = _consecutive(DEFAULT_PORT if request.port is None else request.port, brokers)
         for port in ports:
-            reservations.reserve(port)
+            await _reserve(reservations, port, 0.0, _others(request))
     nodes = []
     for index, port in enumerate(ports):
         roles = roles_of(index + 1, brokers)
@@ -204,16 +241,21 @@ def _consecutive(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-async def _reserve(reservations: Reservations, port: int, patience_s: float) -> None:
+def _others(request: ClusterRequest) -> str:
+    return f"{request.port_option} gives the brokers others"
+
+
+async def _reserve(reservations: Reservations, port: int, patience_s: float, hint: str) -> None:
+    """Holds a port, or says what the user can do about it."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
     while True:
         try:
             reservations.reserve(port)
             return
-        except ClusterError:
+        except ClusterError as error:
             if loop.time() >= deadline:
-                raise
+                raise ClusterError(f"{error.message}: {hint}") from error
         await asyncio.sleep(0.05)
 
 
@@ -241,16 +283,10 @@ async def _make_directories(
                 f"{directory.node_dir(node.id)} exists, but {directory.cluster_json} does not: "
                 "refusing to guess whose data that is"
             )
-    try:
-        for node in layout.nodes:
-            directory.node_dir(node.id).mkdir()
-        _write_properties(request, directory, layout, hosts)
-        await _format(request, directory, layout, rng, nursery)
-    except BaseException:
-        # Ours, made a moment ago, and no node ever ran on them.
-        for node in layout.nodes:
-            shutil.rmtree(directory.node_dir(node.id), ignore_errors=True)
-        raise
+    for node in layout.nodes:
+        directory.node_dir(node.id).mkdir()
+    _write_properties(request, directory, layout, hosts)
+    await _format(request, directory, layout, rng, nursery)
 
 
 def _write_properties(

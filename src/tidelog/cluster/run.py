@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tidelog.cluster.control import ControlServer
+from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.readiness import Probe, probe_cluster
 from tidelog.cluster.supervisor import OnEvent, Supervisor, ignore_events
 
+FAILED: Final = 1
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -77,19 +79,26 @@ async def run_cluster(
 ) -> None:
     """What `tidelog up` runs, in the foreground or behind it.
 
-    Until `down`, ctrl-C or SIGTERM; a second signal kills instead of stopping. `on_ready` is told where it is.
+    Until `down`, ctrl-C or SIGTERM; a second signal kills instead of stopping. `on_ready` gets the addresses.
+    ClusterError when it ends before it was ready; then a directory that held no cluster before is as it was.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     force = asyncio.Event()
 
-    def on_signal() -> None:
+    # Of the first signal, as a shell reports it.
+    status = FAILED
+
+    def on_signal(number: signal.Signals) -> None:
+        nonlocal status
+        if not stop.is_set():
+            status = 128 + number
         (force if stop.is_set() else stop).set()
 
     # Under `nohup` the end of the terminal is none of our business.
     heeded = [number for number in STOP_SIGNALS if number != signal.SIGHUP or not _is_ignored(number)]
     for number in heeded:
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         async with supervised(
             request,
@@ -98,9 +107,10 @@ async def run_cluster(
             on_event=on_event,
             probe=probe,
         ) as supervisor:
-            if await _until(supervisor.start_all(), stop):
-                on_ready(Ready.of(supervisor))
-                await stop.wait()
+            if not await _until(supervisor.start_all(), stop):
+                raise ClusterError("stopped before the cluster was ready", status=status)
+            on_ready(Ready.of(supervisor))
+            await stop.wait()
     finally:
         for number in heeded:
             loop.remove_signal_handler(number)

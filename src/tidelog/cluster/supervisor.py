@@ -53,6 +53,8 @@ class Supervisor:
         self._nursery = nursery
         self._on_event = on_event
         self._probe = probe
+        # Until then no client may rely on the cluster, and a start that fails takes back what it has created.
+        self._has_served = False
         self._links = LinkWishes([node.id for node in self.layout.nodes])
         # Set whenever a node's state or links have changed.
         self.watchers: set[asyncio.Event] = set()
@@ -191,7 +193,7 @@ class Supervisor:
             task.cancel()
         if self.page is not None:
             await self.page.stop()
-        self._prepared.release()
+        self._prepared.release(undo=not self._has_served)
 
     async def _end_nursery(self) -> None:
         """Nobody is left to look after; should a node be started again, so is the nursery."""
@@ -203,13 +205,19 @@ class Supervisor:
             for node in nodes:
                 if not node.alive:
                     status = 2 if node.exit_status == 2 else 1
-                    raise ClusterError(f"{node.story()} (see {self.directory.console(node.id)})", status=status)
+                    raise ClusterError(self._story(node), status=status)
 
         await wait_ready(
             [node.layout for node in nodes], still_alive=still_alive, probe=self._probe, timeout_s=timeout_s
         )
+        self._has_served = True
         for node in nodes:
             node.mark_running()
+
+    def _story(self, node: SupervisedNode) -> str:
+        """Why a node ended, and where more is written if that file is going to stay."""
+        stays = self._has_served or self._prepared.created is None
+        return node.story() + (f" (see {self.directory.console(node.id)})" if stays else "")
 
     def _mark_later(self, node: SupervisedNode) -> None:
         """Nobody waits for a node that may yet serve; `status` is to say so when it does."""
@@ -235,5 +243,5 @@ class Supervisor:
         detail = ""
         # A node that never came up is told by whoever waits for it.
         if node.state is NodeState.CRASHED and old is not NodeState.STARTING:
-            detail = f"{node.story()} (see {self.directory.console(node.id)})"
+            detail = self._story(node)
         self._on_event(NodeEvent(node_id=node.id, state=node.state, detail=detail))

@@ -281,6 +281,7 @@ class Cluster:
             # A directory that holds a cluster knows how many brokers it has, and must agree.
             brokers=self.brokers,
             port=self._port,
+            port_option="port=",
             free_ports=True,
             settings=self._config,
         )

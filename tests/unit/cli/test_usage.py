@@ -297,7 +297,8 @@ def test_a_port_in_use_is_one_line_before_anything_is_created(
         port = taken.getsockname()[1]
         assert run(["up", "--port", str(port)]) == 1
         assert run(["up", "--port", str(port), "--detach"]) == 1
-        assert capsys.readouterr().err == f"tidelog: port {port} is in use on 127.0.0.1\n" * 2
+        line = f"tidelog: port {port} is in use on 127.0.0.1: --port gives the brokers others\n"
+        assert capsys.readouterr().err == line * 2
         assert run(["up", "--brokers", "1", "--port", str(consecutive_ports(1)), "--ui-port", str(port)]) == 1
         said = capsys.readouterr().err
     assert said.startswith(f"tidelog: port {port} is in use on 127.0.0.1: --ui-port ") and said.count("\n") == 1

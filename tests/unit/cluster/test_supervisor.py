@@ -8,16 +8,20 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cluster.ports import consecutive_ports
 from tests.unit.cluster import fake_cluster
 
 from tidelog.client.errors import ClientError
 from tidelog.cluster.errors import BadRequest, ClusterError
 from tidelog.cluster.layout import ClusterDir, NodeLayout
+from tidelog.cluster.plan import ANY_PORT
+from tidelog.cluster.run import run_cluster
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import NodeEvent, Supervisor
 
@@ -32,6 +36,16 @@ def alive(pid: int) -> bool:
 
 def is_empty(directory: Path) -> bool:
     return not list(directory.iterdir())
+
+
+@contextmanager
+def listening(port: int = 0) -> Iterator[int]:
+    """A port that another program has."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        yield taken.getsockname()[1]
 
 
 def state_of(pid: int) -> str:
@@ -176,14 +190,119 @@ async def test_a_node_deaf_to_sigterm_is_killed_in_the_end(tmp_path: Path) -> No
         assert supervisor.node(1).state is NodeState.KILLED
 
 
-async def test_a_port_in_use_is_told_before_anything_is_created(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(ClusterError, match=f"port {port} is in use"):
-            async with fake_cluster.running(tmp_path / "data", port=port):
+async def test_a_port_in_use_is_reported_before_anything_is_created(tmp_path: Path) -> None:
+    with listening() as port, pytest.raises(ClusterError) as caught:
+        async with fake_cluster.running(tmp_path / "data", port=port):
+            pass
+    assert caught.value.message == f"port {port} is in use on 127.0.0.1: --port gives the brokers others"
+    assert is_empty(tmp_path)
+
+
+async def test_a_port_that_cluster_json_chose_is_named_by_its_use(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data") as supervisor:
+        port = supervisor.layout.nodes[0].metrics_port
+    with listening(port), pytest.raises(ClusterError) as caught:
+        async with fake_cluster.running(tmp_path / "data"):
+            pass
+    assert f"port {port} is in use on 127.0.0.1: " in caught.value.message
+    assert "cluster.json gives it to node 1 (metrics)" in caught.value.message
+
+
+async def test_the_page_takes_a_free_port_if_its_default_is_in_use(tmp_path: Path) -> None:
+    with listening() as busy:
+        async with fake_cluster.running(tmp_path / "data", ui_port=busy, ui_port_may_move=True) as supervisor:
+            assert supervisor.page is not None and supervisor.page.port not in (0, busy)
+        with pytest.raises(ClusterError, match=f"port {busy} is in use .*--ui-port"):
+            async with fake_cluster.running(tmp_path / "data", ui_port=busy):
                 pass
+
+
+async def test_the_page_leaves_its_default_port_to_a_broker(tmp_path: Path) -> None:
+    port = consecutive_ports(1)
+    async with fake_cluster.running(tmp_path / "data", port=port, ui_port=port, ui_port_may_move=True) as supervisor:
+        assert supervisor.page is not None and supervisor.page.port != port
+
+
+async def test_the_token_of_the_page_lives_as_long_as_the_directory(tmp_path: Path) -> None:
+    async def token() -> str:
+        async with fake_cluster.running(tmp_path / "data", ui_port=ANY_PORT) as supervisor:
+            assert supervisor.page is not None and supervisor.page.url.endswith(f"#token={supervisor.page.token}")
+            return supervisor.page.token
+
+    first, kept = await token(), tmp_path / "data" / "page.token"
+    assert len(first) >= 24 and await token() == first
+    assert kept.stat().st_mode & 0o777 == 0o600
+    # A file that others could read, or that holds no token of ours, is replaced.
+    kept.chmod(0o644)
+    second = await token()
+    assert second != first and kept.stat().st_mode & 0o777 == 0o600
+    kept.write_text("guess")
+    assert len(await token()) >= 24
+    kept.unlink()
+    kept.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text(first)
+    (tmp_path / "elsewhere").chmod(0o600)
+    assert await token() != first and not kept.is_symlink()
+
+
+@pytest.mark.parametrize("orders", [["exit=1"], ["format.error=no"]], ids=["node", "format"])
+async def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path, orders: list[str]) -> None:
+    with pytest.raises(ClusterError) as caught:
+        async with fake_cluster.running(tmp_path / "new" / "data", orders=orders, brokers=3, ui_port=ANY_PORT):
+            pass
+    assert is_empty(tmp_path)
+    assert "console.log" not in caught.value.message
+
+
+async def test_a_start_that_fails_leaves_what_others_made(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "notes").write_text("mine")
+    (data / "node-one").mkdir()
+    with pytest.raises(ClusterError):
+        async with fake_cluster.running(data, orders=["exit=1"]):
+            pass
+    assert sorted(path.name for path in data.iterdir()) == ["node-one", "notes"]
+
+
+async def test_a_start_that_fails_never_removes_a_cluster_that_was_there(tmp_path: Path) -> None:
+    async with fake_cluster.running(tmp_path / "data"):
+        pass
+    with pytest.raises(ClusterError, match=r"console\.log"):
+        async with fake_cluster.running(tmp_path / "data", orders=["exit=1"]):
+            pass
+    async with fake_cluster.running(tmp_path / "data"):
+        pass
+
+
+@pytest.mark.parametrize(("partition", "kept"), [("orders-0", True), ("__replication_events-3", False)])
+async def test_a_start_that_fails_keeps_partitions_that_clients_may_have_written(
+    tmp_path: Path, partition: str, kept: bool
+) -> None:
+    # A broker serves before all of them do: a client may hold an acknowledgement already.
+    with pytest.raises(ClusterError):
+        async with fake_cluster.running(tmp_path / "data", orders=["exit=1", f"holds={partition}"]):
+            pass
+    assert (tmp_path / "data" / "node-1" / "data" / partition).exists() == kept
+    assert (tmp_path / "data" / "cluster.json").exists() == kept
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_start_that_is_interrupted_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    async def never_ready(nodes: Sequence[NodeLayout]) -> None:
+        os.kill(os.getpid(), number)
+        raise ClientError("not yet")
+
+    with pytest.raises(ClusterError, match="stopped before the cluster was ready") as caught:
+        await run_cluster(
+            fake_cluster.request(tmp_path / "data"),
+            on_ready=lambda _: pytest.fail("it is not ready"),
+            on_event=lambda _: None,
+            probe=never_ready,
+        )
+    assert caught.value.status == status
     assert is_empty(tmp_path)
 
 
@@ -250,7 +369,7 @@ async def test_five_nodes_three_of_them_controllers(tmp_path: Path) -> None:
 async def test_a_directory_keeps_its_number_of_brokers(tmp_path: Path) -> None:
     async with fake_cluster.running(tmp_path / "data", brokers=2):
         pass
-    with pytest.raises(BadRequest, match="has 2 brokers, not 3"):
+    with pytest.raises(ClusterError, match="has 2 brokers, not 3"):
         async with fake_cluster.running(tmp_path / "data", brokers=3):
             pass
     async with fake_cluster.running(tmp_path / "data", brokers=None) as supervisor:
