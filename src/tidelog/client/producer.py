@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.client.client import Client
+from tidelog.client.connection import DEFAULT_REQUEST_TIMEOUT_S
 from tidelog.client.errors import ConnectionFailed, raise_for
 from tidelog.core.ids import TopicPartition
 from tidelog.wire.errors import ApiError, ErrorCode
@@ -27,7 +28,8 @@ ACKS_NONE: Final = 0
 UNKNOWN_OFFSET: Final = -1
 
 DEFAULT_DELIVERY_TIMEOUT_S: Final = 120.0
-_REQUEST_TIMEOUT_MS: Final = 30_000
+# For the answer to arrive, beyond what the broker may take.
+_MARGIN_S: Final = 5.0
 # From this version a topic is named by its id, which an old broker does not tell.
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
 
@@ -52,6 +54,7 @@ class Producer:
         codec: Codec = Codec.NONE,
         idempotent: bool | None = None,
         delivery_timeout_s: float = DEFAULT_DELIVERY_TIMEOUT_S,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
     ) -> None:
         self._client = client
         self._acks = acks
@@ -59,6 +62,7 @@ class Producer:
         # Without acks=all a broker keeps no promise that sequence numbers could protect.
         self._idempotent = acks == ACKS_ALL if idempotent is None else idempotent
         self._delivery_timeout_s = delivery_timeout_s
+        self._request_timeout_s = request_timeout_s
         self._identity: _Identity | None = None
         self._identity_lock = asyncio.Lock()
         self._partition_locks: dict[TopicPartition, asyncio.Lock] = {}
@@ -91,7 +95,7 @@ class Producer:
         topic_id = self._client.metadata.topics[tp.topic].topic_id
         request = ProduceRequest(
             acks=self._acks,
-            timeout_ms=_REQUEST_TIMEOUT_MS,
+            timeout_ms=round(1000 * self._request_timeout_s),
             topic_data=[
                 TopicProduceData(
                     name=tp.topic,
@@ -107,9 +111,8 @@ class Producer:
         if self._acks == ACKS_NONE:
             await connection.send_unanswered(request, version=version)
             return UNKNOWN_OFFSET
-        # The broker answers within its timeout; the margin is for the way there and back.
         answer = await connection.request(
-            request, ProduceResponse, version=version, timeout_s=_REQUEST_TIMEOUT_MS / 1000 + 5
+            request, ProduceResponse, version=version, timeout_s=self._request_timeout_s + _MARGIN_S
         )
         for topic in answer.responses:
             for partition in topic.partition_responses:

@@ -57,13 +57,20 @@ class Encoder:
     """Invariant: `_state` has a column and `_out` `_capacity` bytes for each partition of every topic in `_topics`."""
 
     def __init__(
-        self, topic: str | None, *, batch_bytes: int, codec: Codec = Codec.NONE, first_partition: int = 0
+        self,
+        topic: str | None,
+        *,
+        batch_bytes: int,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        first_partition: int = 0,
     ) -> None:
         """`topic` goes before the column of that name. Rows without a key begin with `first_partition`."""
         load()
         self._topic = topic
         self._batch_bytes = batch_bytes
         self._codec = codec
+        self._level = level
         self._first_partition = first_partition
         self._topics: dict[str, _Topic] = {}
         self._slots: list[tuple[str, int]] = []
@@ -149,7 +156,7 @@ class Encoder:
         if self._codec is Codec.NONE:
             batch = bytearray(self._out[start : start + end].data)
         else:
-            packed = compress(self._codec, self._out[start + BATCH_OVERHEAD : start + end].data)
+            packed = compress(self._codec, self._out[start + BATCH_OVERHEAD : start + end].data, self._level)
             batch = bytearray(BATCH_OVERHEAD) + packed
         header = BatchHeader(
             base_offset=0,
@@ -176,7 +183,9 @@ class Encoder:
         (found,) = row.to_pylist()
         headers = tuple((each["key"], each["value"]) for each in found.get("headers") or ())
         record = Record(timestamp=now_ms, key=_bytes(found.get("key")), value=_bytes(found["value"]), headers=headers)
-        return Filled(topic, partition, bytearray(encode_batch([record], codec=self._codec)))
+        return Filled(
+            topic, partition, bytearray(encode_batch([record], codec=self._codec, compression_level=self._level))
+        )
 
 
 class _Columns(NamedTuple):

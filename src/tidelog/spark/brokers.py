@@ -28,9 +28,6 @@ from tidelog.wire.messages.offset_for_leader_epoch import (
 
 R = TypeVar("R")
 CONSUMER: Final = -1
-# For one question, as Kafka's clients have it (default.api.timeout.ms): twice what is waited for one answer, so that a
-# broker that hangs is not all that was asked. Once it is fenced, others lead.
-ANSWERED_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +94,9 @@ class Brokers:
         self._options = options
         self._loop = asyncio.new_event_loop()
         self._client = Client(
-            options.bootstrap,
-            settings=options.connection,
-            retry_timeout_s=ANSWERED_WITHIN_S,
+            options.access.bootstrap,
+            settings=options.access.connection,
+            retry_timeout_s=options.question_timeout_s,
             passing=RETRIABLE_OF_KNOWN_TOPIC,
             asks_around=True,
         )
@@ -140,11 +137,14 @@ class Brokers:
         subscription = self._options.subscription
         if subscription.pattern is not None:
             answer = await self._client.refresh(None)
+            skips_internal = self._options.skips_internal
             # An error of a topic that nobody asked for is nobody's.
             topics = [
                 each
                 for each in answer.topics
-                if each.name is not None and not each.is_internal and subscription.matches(each.name)
+                if each.name is not None
+                and subscription.matches(each.name)
+                and not (each.is_internal and skips_internal)
             ]
         else:
             assigned = sorted(subscription.assigned or ())

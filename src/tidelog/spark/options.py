@@ -9,11 +9,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidelog.client.connection import ConnectionSettings
 from tidelog.client.offsets import IsolationLevel
-from tidelog.client.security import BadSecurity, Security
-from tidelog.client.security import parse as parse_security
 from tidelog.core.ids import TopicPartition
+from tidelog.spark.access import ClusterAccess, cluster_access
+from tidelog.spark.errors import OptionError
+from tidelog.spark.kafka_keys import Side
+from tidelog.spark.kafka_settings import PREFIX, KafkaSettings
 from tidelog.spark.offsets import BadOffsets, StreamOffsets, parse_offsets
 from tidelog.spark.points import (
     EARLIEST,
@@ -34,8 +35,11 @@ DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
 # connection keeps for its next answers (`client.frames.KEPT_BYTES`), since a task has two of them.
 DEFAULT_FETCH_BYTES: Final = 8 * 1024 * 1024 - 64 * 1024
 _MOST_FETCH_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_FETCH_WAIT_MS: Final = 500
+# As Kafka's clients have it: twice what is waited for one answer. Once a broker that hangs is fenced, others lead.
+DEFAULT_QUESTION_TIMEOUT_S: Final = 60.0
 
-_KNOWN: Final = {
+KNOWN: Final = {
     name.lower(): name
     for name in (
         "assign",
@@ -68,21 +72,8 @@ _KNOWN: Final = {
     )
 }
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
-_KAFKA: Final = "kafka."
-# Consumer settings that would break what the source promises.
-_REFUSED: Final = {
-    "auto.offset.reset": "where to begin is said by startingOffsets, and where to go on by the checkpoint",
-    "key.deserializer": "keys are bytes: cast the column instead",
-    "value.deserializer": "values are bytes: cast the column instead",
-    "enable.auto.commit": "offsets are kept in the checkpoint and not committed",
-    "interceptor.classes": "nothing may change a record on its way",
-}
 _DELAY: Final = re.compile(r"(-?\d+)\s*([a-z]+)?")
 _DELAY_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-class OptionError(ValueError):
-    """What a user did wrong, in one line that names the option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +100,10 @@ class Subscription:
 class SourceOptions:
     """Checked, with defaults in place. `warnings` are for the user to see, one line each."""
 
-    bootstrap: str
+    access: ClusterAccess
     subscription: Subscription
     starting: Point
     ending: Point
-    security: Security | None = None
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -126,16 +116,15 @@ class SourceOptions:
     include_headers: bool = False
     include_epoch: bool = False
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    client_id: str = "tidelog-spark"
     fetch_bytes: int = DEFAULT_FETCH_BYTES
+    fetch_wait_ms: int = DEFAULT_FETCH_WAIT_MS
+    # For one question of the driver to the brokers.
+    question_timeout_s: float = DEFAULT_QUESTION_TIMEOUT_S
+    skips_internal: bool = True
     metadata_ttl_ms: int = 0
     pause_file: str | None = None
     push_filters: bool = False
     warnings: tuple[str, ...] = ()
-
-    @property
-    def connection(self) -> ConnectionSettings:
-        return ConnectionSettings(client_id=self.client_id, security=self.security)
 
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -152,23 +141,17 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     subscription = given.subscription()
     min_partitions = given.positive("minPartitions")
     max_records = given.positive("maxRecordsPerPartition")
-    for name, why in _REFUSED.items():
-        if given.has(_KAFKA + name):
-            raise OptionError(f"kafka.{name} cannot be set: {why}")
-    bootstrap = given.text("kafka.bootstrap.servers")
-    if bootstrap is None or not bootstrap.strip():
-        raise OptionError("kafka.bootstrap.servers is missing: for example 127.0.0.1:9092")
-    security = given.security()
+    kafka = given.kafka(Side.SOURCE)
+    access = cluster_access(kafka)
     least, most = given.positive("minOffsetsPerTrigger"), given.positive("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
     retries = given.integer("fetchOffset.numRetries")
     interval = given.integer("fetchOffset.retryIntervalMs")
     poll = given.integer("kafkaConsumer.pollTimeoutMs")
-    fetch_bytes = given.positive("kafka.max.partition.fetch.bytes")
+    fetch_bytes = kafka.whole("max.partition.fetch.bytes", DEFAULT_FETCH_BYTES)
     return SourceOptions(
-        bootstrap=bootstrap.strip(),
-        security=security,
+        access=access,
         subscription=subscription,
         starting=starting,
         ending=ending,
@@ -183,13 +166,15 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         poll_timeout_ms=DEFAULT_POLL_TIMEOUT_MS if poll is None else poll,
         include_headers=given.flag("includeHeaders", default=False),
         include_epoch=given.flag("includeEpoch", default=False),
-        isolation=given.isolation(),
-        client_id=given.text("kafka.client.id") or "tidelog-spark",
-        fetch_bytes=DEFAULT_FETCH_BYTES if fetch_bytes is None else min(fetch_bytes, _MOST_FETCH_BYTES),
+        isolation=IsolationLevel[(kafka.text("isolation.level") or "read_uncommitted").upper()],
+        fetch_bytes=min(fetch_bytes, kafka.whole("fetch.max.bytes", fetch_bytes), _MOST_FETCH_BYTES),
+        fetch_wait_ms=kafka.whole("fetch.max.wait.ms", DEFAULT_FETCH_WAIT_MS),
+        question_timeout_s=kafka.seconds("default.api.timeout.ms", DEFAULT_QUESTION_TIMEOUT_S),
+        skips_internal=kafka.flag("exclude.internal.topics", default=True),
         metadata_ttl_ms=given.integer("partition.metadata.cache.ttl.ms") or 0,
         pause_file=given.text("pauseFile"),
         push_filters=given.flag("pushFilters", default=False),
-        warnings=given.warnings(streaming=streaming),
+        warnings=(*given.warnings(streaming=streaming), *kafka.warnings()),
     )
 
 
@@ -278,17 +263,6 @@ class Given:
             raise OptionError(f"{name}={value!r} is not a time: a number with us, ms, s, m, min, h or d")
         return int(int(found[1]) * unit)
 
-    def isolation(self) -> IsolationLevel:
-        value = self.text("kafka.isolation.level")
-        if value is None:
-            return IsolationLevel.READ_UNCOMMITTED
-        try:
-            return IsolationLevel[value.strip().upper()]
-        except KeyError:
-            raise OptionError(
-                f"kafka.isolation.level={value!r} is neither read_committed nor read_uncommitted"
-            ) from None
-
     def subscription(self) -> Subscription:
         named = [name for name in _STRATEGIES if self.has(name)]
         if len(named) != 1:
@@ -343,31 +317,28 @@ class Given:
             raise OptionError(f"startingOffsetsByTimestampStrategy={value!r} is neither error nor latest") from None
 
     def unknown(self, known: Container[str]) -> list[str]:
-        """A line for each that is neither `known` nor a setting of Kafka's."""
+        """A line for each that is neither `known` nor a key of Kafka's."""
         return [
             f"option {self._spelled[name]} is not known and does nothing"
             for name in self._values
-            if name not in known and not name.startswith(_KAFKA)
+            if name not in known and not name.startswith(PREFIX)
         ]
 
-    def warnings(self, *, streaming: bool) -> tuple[str, ...]:
-        found = self.unknown(_KNOWN)
+    def warnings(self, *, streaming: bool) -> list[str]:
+        found = self.unknown(KNOWN)
         if not streaming:
             found += [
                 f"option {name} does nothing in a batch query"
                 for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
                 if self.has(name)
             ]
-        if self.has("kafka.group.id") and self.has("groupIdPrefix"):
-            found.append("option groupIdPrefix does nothing beside kafka.group.id")
-        return tuple(found)
+        if self.has("groupIdPrefix"):
+            found.append("option groupIdPrefix does nothing: the source joins no consumer group")
+        return found
 
-    def security(self) -> Security | None:
-        settings = {name.removeprefix(_KAFKA): self._values[name] for name in self._values if name.startswith(_KAFKA)}
-        try:
-            return parse_security(settings, _KAFKA)
-        except BadSecurity as error:
-            raise OptionError(str(error)) from None
+    def kafka(self, side: Side) -> KafkaSettings:
+        given = {name.removeprefix(PREFIX): value for name, value in self._values.items() if name.startswith(PREFIX)}
+        return KafkaSettings(given, side)
 
 
 def _object(name: str, text: str) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from uuid import UUID
 from tidelog.client.offsets import FoundOffset
 from tidelog.core.ids import ZERO_UUID, TopicPartition
 from tidelog.spark.brokers import Brokers, EpochEnd
+from tidelog.spark.errors import OptionError
 from tidelog.spark.history import DataLoss, rewritten, to_ask, vanished
 from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, is_another, names
-from tidelog.spark.options import OptionError, SourceOptions
+from tidelog.spark.options import SourceOptions
 from tidelog.spark.points import (
     EARLIEST,
     LATEST,

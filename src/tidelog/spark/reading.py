@@ -20,7 +20,7 @@ from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_l
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
 from tidelog.spark.agreement import AGREED_WITHIN_S, agreed
-from tidelog.spark.brokers import ANSWERED_WITHIN_S, epoch_ends, refuse_stale
+from tidelog.spark.brokers import epoch_ends, refuse_stale
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
@@ -44,10 +44,9 @@ log = logging.getLogger("tidelog.spark")
 
 # Half of it costs a little more CPU for rows of 1 KB, and Spark's worker and the JVM hold each of them as well.
 _BATCH_BYTES: Final = 8 * 1024 * 1024
-_MAX_WAIT_MS: Final = 500
 _AGAIN_S: Final = 0.5
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
-# One after the other, and a broker takes `_MAX_WAIT_MS` for each.
+# One after the other, and a broker takes `fetch.max.wait.ms` for each.
 _EMPTY_ANSWERS: Final = 10
 
 
@@ -169,9 +168,9 @@ class _Fetching:
         options = self._options
         # The driver has spoken to the cluster, and been told of the topic.
         async with Client(
-            options.bootstrap,
-            settings=options.connection,
-            retry_timeout_s=ANSWERED_WITHIN_S,
+            options.access.bootstrap,
+            settings=options.access.connection,
+            retry_timeout_s=options.question_timeout_s,
             passing=RETRIABLE_OF_KNOWN_TOPIC,
             reached_before=True,
             asks_around=True,
@@ -281,7 +280,7 @@ class _Fetching:
                 partition_max_bytes=options.fetch_bytes,
             )
             request = FetchRequest(
-                max_wait_ms=_MAX_WAIT_MS,
+                max_wait_ms=options.fetch_wait_ms,
                 min_bytes=1,
                 max_bytes=options.fetch_bytes,
                 isolation_level=options.isolation,

@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.client.connection import ConnectionSettings
 from tidelog.client.producer import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from tidelog.client.security import Security
-from tidelog.spark.options import Given, OptionError
+from tidelog.spark.access import ClusterAccess, cluster_access
+from tidelog.spark.errors import OptionError
+from tidelog.spark.kafka_keys import Side
+from tidelog.spark.kafka_settings import KafkaSettings
+from tidelog.spark.options import Given
 from tidelog.wire.records.attributes import Codec
 
 # Below `max.message.bytes` as brokers have it by default, whatever the records' own overhead is.
 DEFAULT_BATCH_BYTES: Final = 512 * 1024
 _ACKS: Final = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": ACKS_LEADER, "0": ACKS_NONE}
-_REFUSED: Final = ("key.serializer", "value.serializer")
 # Beside the topic those that Spark hands on, whether a sink has a use for them or not.
-_KNOWN: Final = frozenset(("topic", "exactlyonce", "path", "checkpointlocation", "queryname"))
+KNOWN: Final = frozenset(("topic", "exactlyonce", "path", "checkpointlocation", "queryname"))
 _TEXT_OR_BYTES: Final = ("string", "binary")
 _TYPES: Final = {
     "topic": ("string",),
@@ -30,23 +31,20 @@ _TYPES: Final = {
 class SinkOptions:
     """Checked against the columns. `topic` is where every row goes; with None each row says it."""
 
-    bootstrap: str
+    access: ClusterAccess
     topic: str | None
     columns: tuple[str, ...]
-    security: Security | None = None
     acks: int = ACKS_ALL
+    is_idempotent: bool = True
     codec: Codec = Codec.NONE
+    # None is the codec's default.
+    level: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
     delivery_timeout_s: float = 120.0
     # How long a topic is waited for that is not there, or not yet.
     max_block_s: float = 60.0
-    client_id: str = "tidelog-spark"
     # For the user to see, one line each.
     warnings: tuple[str, ...] = ()
-
-    @property
-    def connection(self) -> ConnectionSettings:
-        return ConnectionSettings(client_id=self.client_id, security=self.security)
 
 
 def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
@@ -54,17 +52,12 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
     given = Given(options)
     if overwrite:
         raise OptionError("a topic is only ever appended to: mode append, not overwrite")
-    bootstrap = given.text("kafka.bootstrap.servers")
-    if bootstrap is None or not bootstrap.strip():
-        raise OptionError("kafka.bootstrap.servers is missing: for example 127.0.0.1:9092")
-    for name in _REFUSED:
-        if given.has(f"kafka.{name}"):
-            raise OptionError(f"kafka.{name} cannot be set: keys and values are written as the bytes they are")
+    kafka = given.kafka(Side.SINK)
+    access = cluster_access(kafka)
     if given.flag("exactlyOnce", default=False):
         raise OptionError(
             "exactlyOnce=true needs transactions, which are not there yet: rows are written at least once"
         )
-    security = given.security()
     topic = given.text("topic")
     topic = None if topic is None or not topic.strip() else topic.strip()
     if topic is None and "topic" not in types:
@@ -75,24 +68,33 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
         found = types.get(name)
         if found is not None and found not in allowed:
             raise OptionError(f"column {name} is {found}, and must be {' or '.join(allowed)}")
-    acks = (given.text("kafka.acks") or "all").strip().lower()
-    if acks not in _ACKS:
-        raise OptionError(f"kafka.acks={acks!r} is none of all, 1 and 0")
-    codec = (given.text("kafka.compression.type") or "none").strip().upper()
-    if codec not in Codec.__members__:
-        raise OptionError(f"kafka.compression.type={codec.lower()!r} is none of none, gzip, snappy, lz4 and zstd")
-    timeout_ms = given.positive("kafka.delivery.timeout.ms")
-    block_ms = given.positive("kafka.max.block.ms")
+    acks = _ACKS[kafka.text("acks") or "all"]
+    is_idempotent = kafka.flag("enable.idempotence", default=acks == ACKS_ALL)
+    if is_idempotent and acks != ACKS_ALL:
+        raise OptionError("kafka.enable.idempotence=true needs kafka.acks=all")
+    # Only `false` is accepted, and it is what we do.
+    kafka.flag("partitioner.ignore.keys", default=False)
+    codec = Codec[(kafka.text("compression.type") or "none").upper()]
     return SinkOptions(
-        bootstrap=bootstrap.strip(),
-        security=security,
+        access=access,
         topic=topic,
         columns=tuple(name for name in _TYPES if name in types),
-        acks=_ACKS[acks],
-        codec=Codec[codec],
-        batch_bytes=given.positive("kafka.batch.size") or DEFAULT_BATCH_BYTES,
-        delivery_timeout_s=120.0 if timeout_ms is None else timeout_ms / 1000,
-        max_block_s=60.0 if block_ms is None else block_ms / 1000,
-        client_id=given.text("kafka.client.id") or "tidelog-spark",
-        warnings=tuple(given.unknown(_KNOWN)),
+        acks=acks,
+        is_idempotent=is_idempotent,
+        codec=codec,
+        level=_level(kafka, codec),
+        batch_bytes=kafka.whole("batch.size", DEFAULT_BATCH_BYTES),
+        delivery_timeout_s=kafka.seconds("delivery.timeout.ms", 120.0),
+        max_block_s=kafka.seconds("max.block.ms", 60.0),
+        warnings=(*given.unknown(KNOWN), *kafka.warnings()),
     )
+
+
+def _level(kafka: KafkaSettings, codec: Codec) -> int | None:
+    """Of the codec that is used; Kafka's producer takes levels of others too."""
+    levels = {
+        Codec.GZIP: kafka.whole_or_none("compression.gzip.level"),
+        Codec.LZ4: kafka.whole_or_none("compression.lz4.level"),
+        Codec.ZSTD: kafka.whole_or_none("compression.zstd.level"),
+    }
+    return levels.get(codec)

@@ -17,7 +17,7 @@ from tidelog.kernel import Encoder, Filled
 from tidelog.spark.sink_options import SinkOptions
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.batch import read_header
-from tidelog.wire.records.plain import Record, decode_batch
+from tidelog.wire.records.plain import Record, decode_batch, encode_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,11 @@ class _Writer:
     def __init__(self, options: SinkOptions, task: int) -> None:
         self._options = options
         self._encoder = Encoder(
-            options.topic, batch_bytes=options.batch_bytes, codec=options.codec, first_partition=task
+            options.topic,
+            batch_bytes=options.batch_bytes,
+            codec=options.codec,
+            level=options.level,
+            first_partition=task,
         )
         # Rows of a partition keep their order: who comes behind a batch that is too large waits for its halves.
         self._turns: defaultdict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -56,15 +60,19 @@ class _Writer:
         options, encoder = self._options, self._encoder
         # As Kafka's producers do, it waits for a cluster or a topic that is not there, or not yet.
         async with Client(
-            options.bootstrap,
-            settings=options.connection,
+            options.access.bootstrap,
+            settings=options.access.connection,
             passing=RETRIABLE_OF_KNOWN_TOPIC,
             reached_before=True,
             asks_around=True,
         ) as client:
             self._client = client
             self._producer = Producer(
-                client, acks=options.acks, codec=options.codec, delivery_timeout_s=options.delivery_timeout_s
+                client,
+                acks=options.acks,
+                idempotent=options.is_idempotent,
+                delivery_timeout_s=options.delivery_timeout_s,
+                request_timeout_s=options.access.connection.request_timeout_s,
             )
             self._room = asyncio.Semaphore(_UNDER_WAY)
             async with asyncio.TaskGroup() as sending:
@@ -112,7 +120,8 @@ class _Writer:
         half = len(records) // 2
         for part in (records[:half], records[half:]):
             try:
-                await self._producer.send(filled.topic, filled.partition, part)
+                encoded = encode_batch(part, codec=self._options.codec, compression_level=self._options.level)
+                await self._producer.send_batch(filled.topic, filled.partition, bytearray(encoded))
             except ApiError as error:
                 if error.code is not ErrorCode.MESSAGE_TOO_LARGE or len(part) == 1:
                     raise

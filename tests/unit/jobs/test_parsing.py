@@ -197,7 +197,7 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
         (
             'format = "parquet"\npath = "out"',
             'topic = "t"\noptions = { kafka.acks = 2 }',
-            "p.toml:29: sinks.table.options.kafka.acks: kafka.acks='2' is none of all, 1 and 0",
+            "p.toml:29: sinks.table.options.kafka.acks: kafka.acks='2' is not one of all, -1, 1, 0",
         ),
         ('[dead_letters]\npath = "dead"', "", "p.toml: dead_letters: is missing: where records go that sources.clicks"),
         ('path = "dead"', "", "p.toml:31: dead_letters: either path or topic says where bad records go"),

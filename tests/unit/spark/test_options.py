@@ -7,8 +7,9 @@ import pytest
 
 from tidelog.client.offsets import IsolationLevel
 from tidelog.core.ids import TopicPartition
+from tidelog.spark.errors import OptionError
 from tidelog.spark.offsets import Position
-from tidelog.spark.options import OptionError, SourceOptions, Subscription, flag, parse
+from tidelog.spark.options import SourceOptions, Subscription, flag, parse
 from tidelog.spark.points import Earliest, Latest, NoMatch, SpecificOffsets, SpecificTimestamps, Timestamp
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
@@ -42,7 +43,7 @@ def test_names_are_not_case_sensitive() -> None:
         {"KAFKA.Bootstrap.Servers": "a:1", "SUBSCRIBE": "x", "MAXOFFSETSPERTRIGGER": "5", "includeheaders": "TRUE"},
         streaming=True,
     )
-    assert (found.bootstrap, found.max_offsets_per_trigger, found.include_headers) == ("a:1", 5, True)
+    assert (found.access.bootstrap, found.max_offsets_per_trigger, found.include_headers) == ("a:1", 5, True)
     assert flag({"INCLUDEEPOCH": "true"}, "includeEpoch", default=False)
 
 
@@ -125,8 +126,12 @@ def test_times_are_written_as_spark_does(text: str, wanted: int) -> None:
         ({"kafka.value.deserializer": "x"}, True, "kafka.value.deserializer cannot be set"),
         ({"kafka.enable.auto.commit": "true"}, True, "kafka.enable.auto.commit cannot be set"),
         ({"kafka.interceptor.classes": "x"}, True, "kafka.interceptor.classes cannot be set"),
-        ({"kafka.isolation.level": "loose"}, True, "neither read_committed nor read_uncommitted"),
-        ({"kafka.security.protocol": "TLS"}, True, "kafka.security.protocol='TLS' is none of"),
+        (
+            {"kafka.isolation.level": "loose"},
+            True,
+            "'loose' is not read_committed or read_uncommitted",
+        ),
+        ({"kafka.security.protocol": "TLS"}, True, "kafka.security.protocol='TLS' is not one of"),
         ({"kafka.security.protocol": "SASL_SSL"}, True, "kafka.sasl.mechanism"),
     ],
 )
@@ -143,7 +148,9 @@ def test_what_does_nothing_is_said() -> None:
     assert found.warnings == (
         "option Odd is not known and does nothing",
         "option maxOffsetsPerTrigger does nothing in a batch query",
-        "option groupIdPrefix does nothing beside kafka.group.id",
+        "option groupIdPrefix does nothing: the source joins no consumer group",
+        "kafka.fetch.min.bytes is ignored: a task knows the range that it reads and does not wait for more",
+        "kafka.group.id is ignored: the source joins no consumer group",
     )
     assert stream(maxOffsetsPerTrigger="5").warnings == ()
 
@@ -151,6 +158,7 @@ def test_what_does_nothing_is_said() -> None:
 def test_a_fetch_is_bounded() -> None:
     assert batch(**{"kafka.max.partition.fetch.bytes": "1000"}).fetch_bytes == 1000
     assert batch(**{"kafka.max.partition.fetch.bytes": "2000000000"}).fetch_bytes == 64 * 1024 * 1024
+    assert batch(**{"kafka.fetch.max.bytes": "999"}).fetch_bytes == 999
     assert batch(kafka_isolation_level="READ_COMMITTED").isolation is IsolationLevel.READ_COMMITTED
 
 
@@ -161,7 +169,7 @@ def test_secrets_reach_the_client_and_no_text() -> None:
         kafka_sasl_mechanism="PLAIN",
         kafka_sasl_jaas_config=f'{module} required username="anna" password="s3cr3t";',
     )
-    security = found.connection.security
+    security = found.access.connection.security
     assert security is not None
     assert security.credentials is not None
     assert security.credentials.password == "s3cr3t"

@@ -13,9 +13,10 @@ from tidelog.client.metadata import ClusterMetadata
 from tidelog.client.offsets import FoundOffset
 from tidelog.core.ids import TopicPartition, uuid_to_text
 from tidelog.spark.brokers import Brokers, EpochEnd, refuse_stale
+from tidelog.spark.errors import OptionError
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import Position
-from tidelog.spark.options import OptionError, parse
+from tidelog.spark.options import parse
 from tidelog.spark.planning import Planner
 from tidelog.spark.ranges import OffsetRange
 from tidelog.wire.errors import ApiError, ErrorCode

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.client.producer import ACKS_ALL, ACKS_LEADER
-from tidelog.spark.options import OptionError
+from tidelog.spark.errors import OptionError
 from tidelog.spark.sink_options import DEFAULT_BATCH_BYTES, parse
 from tidelog.wire.records.attributes import Codec
 
@@ -46,9 +46,12 @@ def test_every_column_and_option() -> None:
         (BASE, {"value": "string", "headers": "array<string>"}, "column headers is array<string>"),
         (BASE | {"kafka.key.serializer": "x"}, {"value": "string"}, "kafka.key.serializer cannot be set"),
         (BASE | {"kafka.value.serializer": "x"}, {"value": "string"}, "kafka.value.serializer cannot be set"),
-        (BASE | {"kafka.acks": "2"}, {"value": "string"}, "kafka.acks='2' is none of"),
+        (BASE | {"kafka.acks": "2"}, {"value": "string"}, "kafka.acks='2' is not one of all, -1, 1, 0"),
         (BASE | {"kafka.compression.type": "zip"}, {"value": "string"}, "kafka.compression.type='zip'"),
-        (BASE | {"kafka.batch.size": "0"}, {"value": "string"}, "kafka.batch.size=0 must be above 0"),
+        (BASE | {"kafka.batch.size": "0"}, {"value": "string"}, "kafka.batch.size='0' is not a whole number from 1"),
+        (BASE | {"kafka.aks": "1"}, {"value": "string"}, "kafka.aks is not a setting of Kafka's clients: did you mean"),
+        (BASE | {"kafka.transactional.id": "t"}, {"value": "string"}, "kafka.transactional.id cannot be set"),
+        (BASE | {"kafka.acks": "1", "kafka.enable.idempotence": "true"}, {"value": "string"}, "needs kafka.acks=all"),
         (BASE | {"exactlyOnce": "true"}, {"value": "string"}, "exactlyOnce=true needs transactions"),
         (BASE | {"kafka.security.protocol": "SASL_SSL"}, {"value": "string"}, "kafka.sasl.mechanism"),
     ],
@@ -69,8 +72,11 @@ def test_an_option_that_does_nothing_is_told_of() -> None:
         "exactlyOnce": "false",
         "checkpointLocation": "x",
         "queryName": "q",
-        "kafka.any": "1",
+        "kafka.linger.ms": "1",
         "Topik": "t",
     }
     found = parse(options, {"value": "string"}, overwrite=False)
-    assert found.warnings == ("option Topik is not known and does nothing",)
+    assert found.warnings == (
+        "option Topik is not known and does nothing",
+        "kafka.linger.ms is ignored: a batch is sent when it is full or the task ends",
+    )

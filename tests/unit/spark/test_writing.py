@@ -8,6 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 from tests.unit.client.toy_broker import ToyBroker
 
+from tidelog.spark.access import ClusterAccess
 from tidelog.spark.sink_options import SinkOptions
 from tidelog.spark.writing import write
 from tidelog.wire.errors import ErrorCode
@@ -67,7 +68,9 @@ def test_rows_keep_their_order_where_batches_have_to_be_halved() -> None:
     values = [b"%040d" % number for number in range(200)]
 
     def whole() -> int:
-        options = SinkOptions(bootstrap=str(leader.address), topic="a", columns=("value",), batch_bytes=1500)
+        options = SinkOptions(
+            access=ClusterAccess(bootstrap=str(leader.address)), topic="a", columns=("value",), batch_bytes=1500
+        )
         return write(options, [pa.record_batch([pa.array(values, pa.binary())], ["value"])])
 
     async def story() -> int:
@@ -106,7 +109,9 @@ def test_a_task_asks_others_when_it_is_told_of_a_leader_that_is_none() -> None:
 
     def whole() -> int:
         bootstrap = f"{cut_off.address},{leader.address}"
-        options = SinkOptions(bootstrap=bootstrap, topic="a", columns=("value",), delivery_timeout_s=3)
+        options = SinkOptions(
+            access=ClusterAccess(bootstrap=bootstrap), topic="a", columns=("value",), delivery_timeout_s=3
+        )
         return write(options, [pa.record_batch([pa.array([b"x"], pa.binary())], ["value"])])
 
     async def story() -> int:

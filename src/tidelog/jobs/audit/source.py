@@ -18,6 +18,7 @@ from tidelog.client.security import Security
 from tidelog.jobs.audit import layout, live
 from tidelog.jobs.audit.rows import SCHEMA, TYPES, AuditRow
 from tidelog.jobs.audit.segments import Segment, audit_segment, require_own_disk
+from tidelog.spark.kafka_keys import Side
 from tidelog.spark.options import Given
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class ReplicasSource(DataSource):
 
     def reader(self, schema: StructType) -> "_Reader":
         plan, bootstrap = self.options.get(PLAN), self.options.get("kafka.bootstrap.servers")
-        security = Given(self.options).security()
+        security = Given(self.options).kafka(Side.SOURCE).security()
         if plan is not None:
             replicas = [live.RemoteReplica(**each) for each in json.loads(plan)]
         elif bootstrap is not None:

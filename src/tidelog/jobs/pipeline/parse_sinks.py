@@ -5,7 +5,7 @@ from typing import Final
 from tidelog.jobs.pipeline.mistakes import Keys, suggestion
 from tidelog.jobs.pipeline.model import JSON, DeadLetters, Sink, Source
 from tidelog.jobs.pipeline.surroundings import FILES, NAME, Surroundings, blamed
-from tidelog.spark.options import OptionError
+from tidelog.spark.errors import OptionError
 from tidelog.spark.sink_options import parse as parse_options
 
 _TOPIC: Final = "tidelog"

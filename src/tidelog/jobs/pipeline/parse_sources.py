@@ -7,7 +7,7 @@ from tidelog.jobs.pipeline.mistakes import Keys, suggestion
 from tidelog.jobs.pipeline.model import JSON, RAW, STRING, Decoding, Source, Table, Watermark
 from tidelog.jobs.pipeline.surroundings import FILES, Surroundings, blamed
 from tidelog.jobs.pipeline.times import milliseconds
-from tidelog.spark.options import OptionError
+from tidelog.spark.errors import OptionError
 from tidelog.spark.options import parse as parse_options
 
 # The columns of a source's view beside those that come from the value.
