@@ -27,10 +27,11 @@ def tidelog(cluster: Cluster) -> Commands:
 @pytest.mark.rule("O1")
 def test_topics(tidelog: Commands) -> None:
     created = tidelog.run("topics", "create", "orders", "--partitions", "2", "--config", "retention.ms=600000")
-    assert created == "Created topic orders.\n"
+    assert created == "topic orders created (2 partitions, replication factor 1)\n"
     assert "exists" in tidelog.run("topics", "create", "orders", status=1)
     again = tidelog.json("topics", "create", "orders", "--if-not-exists")
     assert again == {"topic": "orders", "created": False}
+    assert tidelog.run("topics", "create", "orders", "--if-not-exists") == "topic orders exists, nothing changed\n"
     assert "orders" in tidelog.run("topics", "list").splitlines()
     head, *partitions = tidelog.run("topics", "describe", "orders").splitlines()
     assert head.startswith("Topic: orders\tTopicId: ")
@@ -42,10 +43,51 @@ def test_topics(tidelog: Commands) -> None:
         assert tidelog.run("topics", "describe", quiet) == ""
     assert len(tidelog.run("topics", "describe", "orders", "--at-min-isr-partitions").splitlines()) == 2
     assert tidelog.json("topics", "alter", "orders", "--partitions", "3") == {"topic": "orders", "partitions": 3}
-    assert len(tidelog.json("topics", "describe", "orders")[0]["partitions"]) == 3
+    assert tidelog.run("topics", "alter", "orders", "--partitions", "4") == "topic orders now has 4 partitions\n"
+    assert len(tidelog.json("topics", "describe", "orders")[0]["partitions"]) == 4
     assert "no such topic" in tidelog.run("topics", "describe", "nowhere", status=1)
     assert tidelog.json("topics", "delete", "orders") == {"topic": "orders", "deleted": True}
     assert "orders" not in tidelog.run("topics", "list").splitlines()
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_every_change_is_one_line_or_none_with_q(tidelog: Commands, quiet: bool) -> None:
+    changes = [
+        (
+            ["topics", "create", "changes", "--partitions", "2", "--replication-factor", "1"],
+            "topic changes created (2 partitions, replication factor 1)",
+        ),
+        (["configs", "alter", "--topic", "changes", "--set", "flush.ms=5"], "topic changes: flush.ms=5"),
+        (["configs", "alter", "--topic", "changes", "--delete", "flush.ms"], "topic changes: flush.ms deleted"),
+        (["topics", "alter", "changes", "--partitions", "3"], "topic changes now has 3 partitions"),
+        (["produce", "changes", "--partition", "0"], "2 records written to changes"),
+        (
+            ["groups", "reset-offsets", "changing", "--topic", "changes", "--to-latest", "--execute"],
+            "group changing moved: changes-0 to 2, changes-1 to 0, changes-2 to 0",
+        ),
+        (
+            ["elect", "--preferred", "--topic", "changes", "--partition", "1"],
+            "no election needed for changes-1",
+        ),
+        (
+            ["reassign", "changes", "--partition", "2", "--replicas", "1", "--wait"],
+            "changes-2 is on brokers 1",
+        ),
+        (["produce", "changes", "--acks", "0", "--partition", "0"], "2 records sent to changes"),
+        (["groups", "delete", "changing"], "group changing deleted"),
+        (["topics", "delete", "changes"], "topic changes deleted"),
+    ]
+    for command, line in changes:
+        said = tidelog.run(*command, *(["-q"] if quiet else []), stdin="1\n2\n")
+        assert said == ("" if quiet else f"{line}\n"), command
+
+
+def test_one_record_is_no_plural_and_none_is_none(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "few")
+    assert tidelog.run("produce", "few", stdin="1") == "1 record written to few\n"
+    assert tidelog.run("produce", "few", stdin="") == "0 records written to few\n"
+    # A program that asks for JSON reads it.
+    assert tidelog.json("produce", "few", "-q", stdin="1") == {"topic": "few", "records": 1}
 
 
 def test_replica_assignment(tidelog: Commands) -> None:

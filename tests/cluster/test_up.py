@@ -59,13 +59,26 @@ def test_up_keeps_its_word(tmp_path: Path, port: int) -> None:
             assert "\nkafka_server_replicamanager_underreplicatedpartitions 0\n" in answer.read().decode()
         tidelog.run("topics", "create", "kept")
         assert len(tidelog.json("topics", "describe", "kept")[0]["partitions"]) == 4
-        assert tidelog.run("produce", "kept", "--bootstrap", f"[::1]:{port}", stdin="1\n2\n3\n") == ""
+        assert (
+            tidelog.run("produce", "kept", "--bootstrap", f"[::1]:{port}", stdin="1\n2\n3\n")
+            == "3 records written to kept\n"
+        )
         assert (data / "control.sock").stat().st_mode & 0o777 == 0o600
         # A second one is refused, and changes nothing.
         assert "already" in tidelog.run_process("up", "--data", str(data), *NO_PAGE, status=1)
         for verb, state in (("pause", "paused"), ("resume", "running"), ("kill", "killed"), ("start", "running")):
             assert tidelog.json("chaos", verb, "1", "--data", str(data)) == {"command": verb, "node": 1}
             assert tidelog.json("status", "--data", str(data))["nodes"][0]["state"] == state
+        lines = {
+            ("pause", "1"): "node 1 paused",
+            ("resume", "1"): "node 1 resumed",
+            ("slow", "1", "--ms", "1"): "node 1 slowed by 1 ms",
+            ("isolate", "1"): "node 1 isolated from all other nodes",
+            ("heal",): "isolation and slowness ended on all nodes",
+        }
+        for words, line in lines.items():
+            assert tidelog.run("chaos", *words, "--data", str(data)) == f"{line}\n"
+        assert tidelog.run("chaos", "heal", "--data", str(data), "-q") == ""
         assert "no node 2" in tidelog.run("chaos", "kill", "2", "--data", str(data), status=1)
         node = os.pidfd_open(pid_of(tidelog, data))
         process.send_signal(signal.SIGINT)

@@ -34,7 +34,7 @@ BAD_USAGE = 2
 FAILED = 1
 # What a disk says that has failed, is full, or was made read-only because of that.
 BAD_DISK = (errno.EIO, errno.EROFS, errno.ENOSPC, errno.ENODEV)
-_FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers", "json")
+_FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers", "json", "quiet")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,7 +68,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--watch-fd", type=int, help=argparse.SUPPRESS)
     formatting = parser.add_argument_group("with format")
     formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
-    formatting.add_argument("--json", action="store_true", help="tell it as JSON, a line for each node")
+    formatting.add_argument("--json", action="store_true", help="print the change as JSON, a line for each node")
+    formatting.add_argument("--quiet", action="store_true", help="do not print what was formatted")
     voters = formatting.add_mutually_exclusive_group()
     voters.add_argument(STANDALONE, action="store_true", help="this controller is the first and only voter")
     voters.add_argument(INITIAL, metavar="ID@HOST:PORT:DIRECTORYID,…", help="all first voters; the same on every node")
@@ -137,10 +138,11 @@ def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
             told = {"node_id": config.node_id, "cluster_id": cluster_id, "formatted": formatted}
             print(json.dumps(told))  # noqa: T201
             continue
-        for directory in formatted:
-            print(f"formatted {directory} for node {config.node_id} of cluster {cluster_id}")  # noqa: T201
-        if not formatted:
-            print(f"all directories are already formatted for cluster {cluster_id}")  # noqa: T201
+        if options.quiet:
+            continue
+        done = f"formatted for cluster {cluster_id}"
+        words = f"{done}: {', '.join(formatted)}" if formatted else f"is already {done}"
+        print(f"node {config.node_id} {words}")  # noqa: T201
     return 0
 
 

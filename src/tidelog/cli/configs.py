@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, commands, example, key_values
-from tidelog.cli.output import bad_usage, print_done, print_json, print_table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, commands, example, key_values
+from tidelog.cli.output import bad_usage, print_json, print_table, report_change
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def alter(
     delete_keys: Annotated[
         list[str] | None, typer.Option("--delete", "--delete-config", metavar="KEY", help="Back to its default.")
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -85,7 +86,15 @@ def alter(
 
     with_client(bootstrap, work, command_config)
     resource = {"topic": topic} if topic is not None else {"broker": broker}
-    print_done("changed", as_json=as_json, **resource, set=wanted, deleted=delete_keys or [])
+    changes = [*(f"{key}={value}" for key, value in wanted.items()), *(f"{key} deleted" for key in delete_keys or [])]
+    words = f"{_words(topic, broker)}: {', '.join(changes)}"
+    report_change(words, quiet=quiet, as_json=as_json, **resource, set=wanted, deleted=delete_keys or [])
+
+
+def _words(topic: str | None, broker: str | None) -> str:
+    if topic is not None:
+        return f"topic {topic}"
+    return "all brokers" if broker == "default" else f"broker {broker}"
 
 
 def _resource(topic: str | None, broker: str | None) -> "tuple[ResourceType, str]":

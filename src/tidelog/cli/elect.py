@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, Quiet, example
+from tidelog.cli.output import CommandFailed, bad_usage, listed, print_json, report_change
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def elect(
     partition: Annotated[
         int | None, typer.Option("--partition", metavar="P", min=0, max=MOST_INT32, help="Only this one of it.")
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -53,11 +54,11 @@ def elect(
         return await elect_leaders(client, ElectionType.PREFERRED if preferred else ElectionType.UNCLEAN, asked)
 
     results = with_client(bootstrap, work, command_config)
+    failed = [result for result in results if result.error is not None and not result.not_needed]
     if as_json:
         print_json([_as_json(result) for result in results])
-    else:
-        _print(results, "preferred" if preferred else "unclean")
-    failed = [result for result in results if result.error is not None and not result.not_needed]
+    elif len(failed) < len(results) or not results:
+        report_change(_words(results, "preferred" if preferred else "unclean"), quiet=quiet, as_json=as_json)
     if failed:
         from tidelog.client.client import one_line
 
@@ -67,19 +68,17 @@ def elect(
         raise CommandFailed(f"no leader was elected for {_names(failed[:1])}: {one_line(first.error)}{more}")
 
 
-def _print(results: "list[ElectionResult]", kind: str) -> None:
+def _words(results: "list[ElectionResult]", kind: str) -> str:
     elected = [result for result in results if result.error is None]
     settled = [result for result in results if result.not_needed]
-    if elected:
-        print(f"elected ({kind}): {_names(elected)}")
+    words = [f"{kind} leaders elected for {_names(elected)}"] if elected else []
     if settled:
-        print(f"led already by the right replica: {_names(settled)}")
-    if not results:
-        print("no partition needs an election")
+        words.append(f"no election needed for {_names(settled)}")
+    return "; ".join(words) or "no partition needs an election"
 
 
 def _names(results: "list[ElectionResult]") -> str:
-    return ", ".join(f"{result.tp.topic}-{result.tp.partition}" for result in results)
+    return listed([f"{result.tp.topic}-{result.tp.partition}" for result in results])
 
 
 def _as_json(result: "ElectionResult") -> dict[str, Any]:

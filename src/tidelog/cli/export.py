@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.jobs import Master, on_spark
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json
 from tidelog.cli.session import security_properties, with_client
 
@@ -42,6 +42,7 @@ def export(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     master: Master = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write what is new in a topic to Parquet files, by day of the records' timestamps.
@@ -90,6 +91,8 @@ def export(
                 "offsets": done.offsets,
             }
         )
+        return
+    if quiet:
         return
     swept = f", {done.swept} files of a run that was killed removed" if done.swept else ""
     new = "1 new record" if done.records == 1 else f"{done.records} new records"

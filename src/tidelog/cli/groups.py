@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT64, Bootstrap, CommandConfig, Json, commands, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_done, print_json, print_table, table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT64, Bootstrap, CommandConfig, Json, Quiet, commands, example
+from tidelog.cli.output import CommandFailed, bad_usage, listed, note, print_json, print_table, report_change, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -89,6 +89,7 @@ def reset_offsets(
         int | None, typer.Option("--shift-by", metavar="N", help="By so many, back if negative.")
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; else only show what would be done.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -113,15 +114,21 @@ def reset_offsets(
     rows = with_client(bootstrap, work, command_config)
     if as_json:
         print_json({"executed": execute, "offsets": rows})
-        return
-    print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [list(row.values()) for row in rows])
-    if not execute:
-        note("nothing was changed: add --execute to do it")
+    elif execute:
+        moved = [f"{row['topic']}-{row['partition']} to {row['new_offset']}" for row in rows]
+        report_change(f"group {group} moved: {listed(moved)}", quiet=quiet, as_json=as_json)
+    else:
+        print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [list(row.values()) for row in rows])
+        note("nothing changed; add --execute to move the group")
 
 
 @app.command(epilog=example("tidelog groups delete billing"))
 def delete(
-    group: Group, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None
+    group: Group,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Delete a group that has no members, with its offsets."""
 
@@ -131,7 +138,7 @@ def delete(
         await delete_group(client, group)
 
     with_client(bootstrap, work, command_config)
-    print_done(f"group {group} is deleted", as_json=as_json, group=group, deleted=True)
+    report_change(f"group {group} deleted", quiet=quiet, as_json=as_json, group=group, deleted=True)
 
 
 async def _describe(client: "Client", group: str) -> dict[str, Any]:

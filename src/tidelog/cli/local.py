@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import Data, Json, Settings, example, key_values
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_done, table
+from tidelog.cli.options import Data, Json, Quiet, Settings, example, key_values
+from tidelog.cli.output import CommandFailed, bad_usage, note, report_change, table
 from tidelog.cli.session import cluster_errors, run_async, run_until_told
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
@@ -43,6 +43,7 @@ def up(
     ] = None,
     settings: Settings = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; `tidelog down` stops it.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Start a cluster on this machine, one process a node, and keep it running.
@@ -67,6 +68,8 @@ def up(
     )
 
     def tell(ready: "Ready") -> None:
+        if quiet and not as_json:
+            return
         print(json.dumps(asdict(ready)) if as_json else ready.line(), flush=True)
         if ui_port is None and not str(ready.ui).startswith(f"http://127.0.0.1:{DEFAULT_UI_PORT}/"):
             note(f"port {DEFAULT_UI_PORT} is in use: the page is at {ready.ui}")
@@ -77,26 +80,27 @@ def up(
 
     def on_ready(ready: "Ready") -> None:
         tell(ready)
-        note("ctrl-C stops it")
+        if not quiet:
+            note("ctrl-C stops it")
 
     def on_event(event: "NodeEvent") -> None:
         if event.detail:
             print(f"tidelog: {event.detail}", file=sys.stderr)
             print(f"tidelog: `tidelog chaos start {event.node_id} --data {data}` starts it again", file=sys.stderr)
-        elif event.state is NodeState.STOPPING:
+        elif event.state is NodeState.STOPPING and not quiet:
             note(f"stopping node {event.node_id}")
 
     cluster_errors(lambda: run_async(run_cluster(request, on_ready=on_ready, on_event=on_event)))
 
 
-def down(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
+def down(data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
     """Stop a cluster cleanly."""
     from tidelog.cluster.detach import stop_cluster
     from tidelog.cluster.layout import ClusterDir
 
     if not cluster_errors(lambda: stop_cluster(ClusterDir(data))):
         raise CommandFailed(f"no cluster is running in {data}")
-    print_done("stopped", as_json=as_json, data=str(data), stopped=True)
+    report_change(f"cluster in {data} stopped", quiet=quiet, as_json=as_json, data=str(data), stopped=True)
 
 
 def status(

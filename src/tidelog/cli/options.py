@@ -26,6 +26,7 @@ CommandConfig = Annotated[
         help="Properties of a Kafka client: security.protocol, ssl.* and sasl.*, for brokers that ask for them.",
     ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print what changed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The cluster's directory, as given to `tidelog up`.")]
 Settings = Annotated[

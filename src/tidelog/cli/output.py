@@ -50,12 +50,26 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def print_done(words: str, *, as_json: bool, **facts: Any) -> None:
-    """How a command ends that changes something: what it did for programs, a remark for a person at a terminal."""
+def report_change(words: str, *, quiet: bool, as_json: bool, **facts: Any) -> None:
+    """The end of every command that changes something: one line on stdout, or with `--json` the change for programs.
+
+    `quiet` suppresses the line, not the JSON: a program that asks for JSON reads it.
+    """
     if as_json:
         print_json(facts)
-    else:
-        note(words)
+    elif not quiet:
+        print(words)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Names for one line, the first few of many."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def progress(words: str) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
-from tidelog.cli.output import bad_usage, note, print_json, progress
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, example
+from tidelog.cli.output import bad_usage, counted, note, progress, report_change
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def produce(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a batch is tried again.")
     ] = 120.0,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -69,7 +70,7 @@ def produce(
             note("one record a line; ctrl-D ends")
 
         def on_acknowledged(so_far: int) -> None:
-            if not by_hand and not as_json:
+            if not (by_hand or as_json or quiet):
                 progress(f"{so_far} records")
 
         sender = LineSender(producer, topic, partitions, partition, key_separator, on_acknowledged=on_acknowledged)
@@ -78,9 +79,8 @@ def produce(
     try:
         count = with_client(bootstrap, work, command_config)
     finally:
-        if not as_json:
+        if not (as_json or quiet):
             progress("")
-    if as_json:
-        print_json({"topic": topic, "records": count})
-    else:
-        note(f"{count} records" + (" acknowledged" if acks != "0" else " sent"))
+    # Without acks a broker confirms nothing.
+    words = f"{counted(count, 'record')} {'sent' if acks == '0' else 'written'} to {topic}"
+    report_change(words, quiet=quiet, as_json=as_json, topic=topic, records=count)

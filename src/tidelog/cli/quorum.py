@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, commands, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_done, table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, Quiet, commands, example
+from tidelog.cli.output import CommandFailed, bad_usage, report_change, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -75,6 +75,7 @@ def add(
         typer.Option("--endpoint", metavar="NAME://HOST:PORT", help="Its controller listener; repeat for several."),
     ] = None,
     directory_id: DirectoryId = None,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -92,13 +93,15 @@ def add(
         await add_voter(client, node, added, listeners)
         return added
 
-    _print_done(node, with_client(bootstrap, work, command_config), "is a voter", votes=True, as_json=as_json)
+    added = with_client(bootstrap, work, command_config)
+    _report(node, added, "added to", votes=True, quiet=quiet, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog quorum remove --id 3"))
 def remove(
     node: Id,
     directory_id: DirectoryId = None,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -113,16 +116,21 @@ def remove(
         await remove_voter(client, node, removed)
         return removed
 
-    _print_done(
-        node, with_client(bootstrap, work, command_config), "is no voter any more", votes=False, as_json=as_json
-    )
+    removed = with_client(bootstrap, work, command_config)
+    _report(node, removed, "removed from", votes=False, quiet=quiet, as_json=as_json)
 
 
-def _print_done(node: int, directory: "UUID", words: str, *, votes: bool, as_json: bool) -> None:
+def _report(node: int, directory: "UUID", verb: str, *, votes: bool, quiet: bool, as_json: bool) -> None:
     from tidelog.core.ids import uuid_to_text
 
-    facts = {"node_id": node, "directory_id": uuid_to_text(directory), "voter": votes}
-    print_done(f"node {node} {words}", as_json=as_json, **facts)
+    report_change(
+        f"node {node} {verb} the voters of the metadata quorum",
+        quiet=quiet,
+        as_json=as_json,
+        node_id=node,
+        directory_id=uuid_to_text(directory),
+        voter=votes,
+    )
 
 
 _STATUS = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, broker_ids, example
-from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, progress, table
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, broker_ids, example
+from tidelog.cli.output import CommandFailed, bad_usage, counted, listed, print_json, progress, report_change, table
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -52,6 +52,7 @@ def reassign(
     cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas of before.")] = False,
     watch: Watch = False,
     interval: Interval = DEFAULT_INTERVAL_S,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -74,7 +75,7 @@ def reassign(
         if watch:
             raise bad_usage("--watch goes with --list; --wait shows how far one reassignment is")
         target = None if replicas is None else _brokers(replicas)
-        _move(bootstrap, command_config, topic, partition, target, throttle, wait=wait, as_json=as_json)
+        _move(bootstrap, command_config, topic, partition, target, throttle, wait=wait, quiet=quiet, as_json=as_json)
         return
     if cancel:
         found = with_client(bootstrap, lambda client: _cancel(client, topic, partition), command_config)
@@ -83,7 +84,8 @@ def reassign(
         if as_json:
             print_json([_as_json(each) for each in found])
         else:
-            note(f"cancelled {len(found)}")
+            names = listed([f"{each.tp.topic}-{each.tp.partition}" for each in found])
+            report_change(f"{counted(len(found), 'reassignment')} cancelled: {names}", quiet=quiet, as_json=as_json)
         return
     view = View(to_json=lambda ongoing: [_as_json(each) for each in ongoing], to_text=_table)
     look = partial(_ongoing, topic=topic, partition=partition)
@@ -107,6 +109,7 @@ def _move(
     throttle: int | None,
     *,
     wait: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     async def work(client: "Client") -> "list[Reassignment]":
@@ -126,7 +129,7 @@ def _move(
                 await set_throttle(client, topic, partition, old=old, new=target, bytes_per_second=throttle)
             await alter_reassignments(client, {tp: target})
         if wait:
-            await _wait(client, tp, show=not as_json)
+            await _wait(client, tp, show=not (as_json or quiet))
             await _end_rates(client, await remove_throttle(client, topic, partition))
         return await list_reassignments(client, [tp])
 
@@ -134,9 +137,13 @@ def _move(
     if as_json:
         print_json([_as_json(each) for each in found])
     elif found:
-        note(f"{topic}-{partition} moves to {_text(found[0].target)}; `tidelog reassign --list` shows it")
+        report_change(
+            f"{topic}-{partition} is moving to brokers {_text(found[0].target)}", quiet=quiet, as_json=as_json
+        )
+    elif target is not None:
+        report_change(f"{topic}-{partition} is on brokers {_text(target)}", quiet=quiet, as_json=as_json)
     else:
-        note(f"{topic}-{partition} is where it should be")
+        report_change(f"{topic}-{partition}: reassignment complete", quiet=quiet, as_json=as_json)
 
 
 async def _wait(client: "Client", tp: "TopicPartition", *, show: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidelog.cli.options import Json, Settings, example, key_values
+from tidelog.cli.options import Json, Quiet, Settings, example, key_values
 
 Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="A Kafka-style server.properties.")]
 
@@ -53,6 +53,7 @@ def format_directories(
     no_initial_controllers: Annotated[
         bool, typer.Option("--no-initial-controllers", help="This controller joins a quorum that exists.")
     ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Prepare a node's directories: their cluster and node ids, and on a controller who votes first.
@@ -73,6 +74,8 @@ def format_directories(
         arguments.append(f"--initial-controllers={initial_controllers}")
     if no_initial_controllers:
         arguments.append("--no-initial-controllers")
+    if quiet:
+        arguments.append("--quiet")
     if as_json:
         arguments.append("--json")
     _become_broker(arguments)

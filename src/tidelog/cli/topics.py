@@ -13,12 +13,13 @@ from tidelog.cli.options import (
     Bootstrap,
     CommandConfig,
     Json,
+    Quiet,
     broker_ids,
     commands,
     example,
     key_values,
 )
-from tidelog.cli.output import bad_usage, note, print_done, print_json
+from tidelog.cli.output import bad_usage, counted, note, print_json, report_change
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.client.configs import ConfigEntry
     from tidelog.client.reassignments import Reassignment
-    from tidelog.client.topics import PartitionDescription, TopicDescription
+    from tidelog.client.topics import CreatedTopic, PartitionDescription, TopicDescription
 
 app = commands("Create, list, describe, grow and delete topics.")
 
@@ -52,7 +53,10 @@ def create(
         ),
     ] = None,
     config: Annotated[list[str] | None, typer.Option("--config", metavar="K=V", help="A topic config; repeat.")] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic of that name is no error.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed without a change if the topic exists.")
+    ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -63,12 +67,12 @@ def create(
         raise bad_usage("--replica-assignment already says the number of partitions and replicas")
     configs = key_values(config, "--config")
 
-    async def work(client: "Client") -> bool:
+    async def work(client: "Client") -> "CreatedTopic | None":
         from tidelog.client.topics import BROKER_DEFAULT, create_topic
         from tidelog.wire.errors import ApiError, ErrorCode
 
         try:
-            await create_topic(
+            return await create_topic(
                 client,
                 name,
                 partitions=partitions or BROKER_DEFAULT,
@@ -78,15 +82,23 @@ def create(
             )
         except ApiError as error:
             if if_not_exists and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                return False
+                return None
             raise
-        return True
 
     created = with_client(bootstrap, work, command_config)
-    if as_json:
-        print_json({"topic": name, "created": created})
-    elif created:
-        print(f"Created topic {name}.")
+    if created is None:
+        report_change(f"topic {name} exists, nothing changed", quiet=quiet, as_json=as_json, topic=name, created=False)
+        return
+    size = {} if created.partitions < 0 else asdict(created)
+    words = f"{counted(created.partitions, 'partition')}, replication factor {created.replication_factor}"
+    report_change(
+        f"topic {name} created" + (f" ({words})" if size else ""),
+        quiet=quiet,
+        as_json=as_json,
+        topic=name,
+        created=True,
+        **size,
+    )
 
 
 @app.command("list", epilog=example("tidelog topics list --exclude-internal"))
@@ -183,6 +195,7 @@ def alter(
     partitions: Annotated[
         int, typer.Option("--partitions", min=1, max=MOST_INT32, help="The new number, larger than the old.")
     ],
+    quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -195,12 +208,17 @@ def alter(
         await create_partitions(client, name, partitions)
 
     with_client(bootstrap, work, command_config)
-    print_done(f"topic {name} has {partitions} partitions", as_json=as_json, topic=name, partitions=partitions)
+    words = f"topic {name} now has {counted(partitions, 'partition')}"
+    report_change(words, quiet=quiet, as_json=as_json, topic=name, partitions=partitions)
 
 
 @app.command(epilog=example("tidelog topics delete orders"))
 def delete(
-    name: Name, as_json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None
+    name: Name,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Delete a topic and its records."""
 
@@ -210,7 +228,7 @@ def delete(
         await delete_topic(client, name)
 
     with_client(bootstrap, work, command_config)
-    print_done(f"topic {name} is deleted", as_json=as_json, topic=name, deleted=True)
+    report_change(f"topic {name} deleted", quiet=quiet, as_json=as_json, topic=name, deleted=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,14 @@ _TIMEOUT_MS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """The size that the controller gave a new topic; -1 from a controller that does not report it."""
+
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
     """One line of `describe`."""
 
@@ -68,8 +76,8 @@ async def create_topic(
     assignment: Mapping[int, Sequence[int]] | None = None,
     config: Mapping[str, str] | None = None,
     validate_only: bool = False,
-) -> None:
-    """Creates a topic, or with `validate_only` only says whether it could be."""
+) -> CreatedTopic:
+    """Creates a topic, or with `validate_only` only checks whether it could be created."""
     topic = CreatableTopic(
         name=name,
         num_partitions=BROKER_DEFAULT if assignment else partitions,
@@ -82,12 +90,14 @@ async def create_topic(
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
 
-    async def attempt() -> None:
+    async def attempt() -> CreatedTopic:
         answer = await (await client.controller()).request(request, CreateTopicsResponse)
         for result in answer.topics:
             raise_for(result.error_code, result.error_message, what=f"topic {name!r}")
+        [created] = answer.topics
+        return CreatedTopic(partitions=created.num_partitions, replication_factor=created.replication_factor)
 
-    await client.retrying(attempt)
+    return await client.retrying(attempt)
 
 
 async def delete_topic(client: Client, name: str) -> None:

@@ -72,6 +72,19 @@ def test_every_command_speaks_to_programs() -> None:
     assert {" ".join(command) for command in ALL_COMMANDS if "--json" not in options(command)} == {"node"}
 
 
+def test_every_command_that_changes_something_can_be_silent() -> None:
+    silent = {" ".join(command) for command in ALL_COMMANDS if "-q" in options(command)}
+    assert silent == {
+        *("up", "down", "format", "produce", "elect", "reassign", "export"),
+        *(f"topics {verb}" for verb in ("create", "alter", "delete")),
+        "configs alter",
+        *(f"groups {verb}" for verb in ("reset-offsets", "delete")),
+        *(f"quorum {verb}" for verb in ("add", "remove")),
+        *(" ".join(command) for command in ALL_COMMANDS if command[0] == "chaos"),
+    }
+    assert {each for each in silent if "--quiet" not in options(tuple(each.split()))} == set()
+
+
 def test_what_moves_can_be_watched() -> None:
     watched = {" ".join(command) for command in ALL_COMMANDS if "--watch" in options(command)}
     of_partitions = {"replicas", "offsets", "topics describe", "reassign"}
