@@ -223,7 +223,7 @@ _ALL: Final[tuple[Key, ...]] = (
         share_acquire_mode=Choice(("batch_optimized", "record_limit")),
     ),
     *_source(
-        _refused("startingOffsets says where a query begins, and the checkpoint where it continues"),
+        _refused("a query starts at startingOffsets and continues at its checkpoint"),
         auto_offset_reset=TEXT,
     ),
     *_source(_refused("offsets are kept in the checkpoint and not committed"), enable_auto_commit=FLAG),
