@@ -24,6 +24,11 @@ class Commands:
 
     def run(self, *arguments: str, stdin: str = "", status: int = 0) -> str:
         """What the command printed; fails the test when it ends with another status than expected."""
+        out, err = self.run_both(*arguments, stdin=stdin, status=status)
+        return err if status else out
+
+    def run_both(self, *arguments: str, stdin: str = "", status: int = 0) -> tuple[str, str]:
+        """What the command printed on stdout and on stderr."""
         with (
             tempfile.TemporaryFile("w+") as out,
             tempfile.TemporaryFile("w+") as err,
@@ -33,7 +38,9 @@ class Commands:
             with redirect_stdout(out), redirect_stderr(err):
                 ended = run_command(list(arguments))
                 out.flush()
-            return self._judge(arguments, ended, status, _content(out), _content(err))
+            printed = _content(out), _content(err)
+        self._judge(arguments, ended, status, *printed)
+        return printed
 
     def run_process(self, *arguments: str, stdin: str = "", status: int = 0, timeout_s: float = TIMEOUT_S) -> str:
         """As a process of its own, for commands that become another program or fork, and beside an event loop."""

@@ -199,6 +199,33 @@ def test_a_signal_leaves_the_group(cluster: Cluster, tidelog: Commands, number: 
     assert tidelog.json("groups", "describe", group)["members"] == []
 
 
+def test_internal_topics_are_folded_unless_asked_for(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "plain", "--if-not-exists")
+    tidelog.run("consume", "plain", "--group", "folding", "--timeout-ms", "1")
+    internal = "__consumer_offsets"
+    fold = f"1 internal topic not shown ({internal}); --internal shows them"
+    out, err = tidelog.run_both("topics", "list")
+    assert "plain" in out.splitlines() and internal not in out
+    assert err == f"{fold}\n"
+    assert tidelog.run_both("topics", "list", "--exclude-internal") == (out, "")
+    assert {"plain", internal} <= set(tidelog.run("topics", "list", "--internal").splitlines())
+    assert not any(topic["internal"] for topic in tidelog.json("topics", "list"))
+    assert any(topic["internal"] for topic in tidelog.json("topics", "list", "--internal"))
+
+    *lines, last = tidelog.run("topics", "describe").splitlines()
+    assert last == fold and not any(internal in line for line in lines)
+    assert internal in tidelog.run("topics", "describe", "--internal").splitlines()[0]
+    # Named is asked for.
+    assert tidelog.run("topics", "describe", internal).startswith(f"Topic: {internal}\t")
+    assert not any(topic["internal"] for topic in tidelog.json("topics", "describe"))
+    assert any(topic["internal"] for topic in tidelog.json("topics", "describe", "--internal"))
+    # With a filter the line stands for what matches.
+    assert tidelog.run("topics", "describe", "--under-replicated-partitions") == ""
+    assert tidelog.run("topics", "describe", "--at-min-isr-partitions").splitlines()[-1] == fold
+    both = tidelog.run("topics", "list", "--internal", "--exclude-internal", status=2)
+    assert "--internal and --exclude-internal" in both
+
+
 def test_recording_is_switched_on_by_the_command_that_health_names(cluster: Cluster, tidelog: Commands) -> None:
     tidelog.run("topics", "create", "led-before", "--if-not-exists")
     refused = tidelog.run("health", status=1)

@@ -119,7 +119,7 @@ def test_other_things_that_move_are_watched_too(cluster: Cluster, tidelog: Comma
 def test_a_cluster_is_measured(tidelog: Commands) -> None:
     speed = tidelog.json("bench", "--records", "1000")
     assert speed["records"] == 1000 and min(speed["produce_records_per_second"], speed["consume_mb_per_second"]) > 0
-    assert [topic["name"] for topic in tidelog.json("topics", "list", "--exclude-internal")] == ["orders"]
+    assert [topic["name"] for topic in tidelog.json("topics", "list")] == ["orders"]
 
 
 def test_a_terminal_is_drawn_in_place(cluster: Cluster) -> None:

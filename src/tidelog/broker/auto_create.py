@@ -1,8 +1,7 @@
 """Topics that come into being because somebody needs them: auto-creation and the offsets topic."""
 
 from tidelog.broker.broker import Broker
-from tidelog.metadata.names import GROUP_OFFSETS_TOPIC, REPLICATION_EVENTS_TOPIC, why_illegal
-from tidelog.replication.manager import is_internal
+from tidelog.metadata.names import GROUP_OFFSETS_TOPIC, REPLICATION_EVENTS_TOPIC, is_internal, why_illegal
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.create_topics import (
     CreatableTopic,

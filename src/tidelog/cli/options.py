@@ -27,6 +27,9 @@ CommandConfig = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print what changed.")]
+Internal = Annotated[
+    bool, typer.Option("--internal", help="Show internal topics too, such as __consumer_offsets, in full.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The cluster's directory, as given to `tidelog up`.")]
 Settings = Annotated[

@@ -72,6 +72,11 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def folded(topics: Sequence[str]) -> str:
+    """One line for internal topics that are left out."""
+    return f"{counted(len(topics), 'internal topic')} not shown ({listed(topics)}); --internal shows them"
+
+
 def progress(words: str) -> None:
     """How far long work is: one line at a terminal, in place of the last one. No words take it away."""
     if sys.stdout.isatty():

@@ -1,5 +1,6 @@
 """`topics`: create, list, describe, alter, delete."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,6 +13,7 @@ from tidelog.cli.options import (
     MOST_INT32,
     Bootstrap,
     CommandConfig,
+    Internal,
     Json,
     Quiet,
     broker_ids,
@@ -19,7 +21,7 @@ from tidelog.cli.options import (
     example,
     key_values,
 )
-from tidelog.cli.output import bad_usage, counted, note, print_json, report_change
+from tidelog.cli.output import bad_usage, counted, folded, note, print_json, report_change
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -101,14 +103,20 @@ def create(
     )
 
 
-@app.command("list", epilog=example("tidelog topics list --exclude-internal"))
+@app.command("list", epilog=example("tidelog topics list", "tidelog topics list --internal --json"))
 def list_command(
-    exclude_internal: Annotated[bool, typer.Option("--exclude-internal", help="Leave out __consumer_offsets…")] = False,
+    internal: Internal = False,
+    exclude_internal: Annotated[bool, typer.Option("--exclude-internal", hidden=True)] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """List topics by name."""
+    """List topics by name, one per line.
+
+    Internal topics are left out, in --json too, and one line on stderr names them. --internal lists them.
+    """
+    if internal and exclude_internal:
+        raise bad_usage("--internal and --exclude-internal contradict each other")
 
     async def work(client: "Client") -> list[dict[str, Any]]:
         from tidelog.client.topics import list_topics
@@ -122,15 +130,18 @@ def list_command(
                 "partitions": len(topic.partitions),
             }
             for topic in await list_topics(client)
-            if not (exclude_internal and topic.is_internal)
         ]
 
     found = with_client(bootstrap, work, command_config)
+    shown = [topic for topic in found if internal or not topic["internal"]]
     if as_json:
-        print_json(found)
-    else:
-        for topic in found:
-            print(topic["name"])
+        print_json(shown)
+        return
+    for topic in shown:
+        print(topic["name"])
+    if len(shown) < len(found) and not exclude_internal:
+        # Not on stdout: scripts read a name from each line.
+        print(folded([topic["name"] for topic in found if topic["internal"]]), file=sys.stderr)
 
 
 @app.command(epilog=example("tidelog topics describe orders", "tidelog topics describe --under-replicated-partitions"))
@@ -148,13 +159,18 @@ def describe(
     at_min_isr: Annotated[
         bool, typer.Option("--at-min-isr-partitions", help="Only partitions at min.insync.replicas.")
     ] = False,
+    internal: Internal = False,
     watch: Watch = False,
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Describe topics, partition by partition, in Kafka's own lines."""
+    """Describe topics and their partitions, in the format of Kafka's own tool.
+
+    Without NAME, internal topics are folded into the last line, and --json leaves them out. --internal shows them. With
+    several filters, a partition is shown if one of them matches.
+    """
     filters: list[Callable[[_Row], bool]] = []
     if under_replicated:
         filters.append(lambda row: len(row.partition.isr) < row.replication_factor)
@@ -177,15 +193,22 @@ def describe(
                 shown.append((topic, configs, kept))
         return shown
 
-    def text(shown: "list[tuple[TopicDescription, list[ConfigEntry], list[_Row]]]") -> str:
+    def is_shown(topic: "TopicDescription") -> bool:
+        return internal or name is not None or not topic.is_internal
+
+    def text(found: "list[tuple[TopicDescription, list[ConfigEntry], list[_Row]]]") -> str:
         lines = []
-        for topic, configs, rows in shown:
+        for topic, configs, rows in found:
+            if not is_shown(topic):
+                continue
             if not filters:
                 lines.append(_topic_line(topic, configs, rows))
             lines += map(_partition_line, rows)
-        return "\n".join(lines)
+        # With filters too: an internal topic in trouble must not look like no trouble.
+        hidden = [topic.name for topic, _, _ in found if not is_shown(topic)]
+        return "\n".join([*lines, folded(hidden)] if hidden else lines)
 
-    view = View(to_json=lambda shown: [_as_json(*each) for each in shown], to_text=text)
+    view = View(to_json=lambda found: [_as_json(*each) for each in found if is_shown(each[0])], to_text=text)
     show(bootstrap, look, view, command_config, as_json=as_json, watch=watch, interval_s=interval)
 
 

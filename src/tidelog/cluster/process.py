@@ -141,11 +141,11 @@ def _rotate(console: Path) -> None:
         console.replace(console.with_suffix(".log.1"))
 
 
-def last_lines(path: Path, count: int = 5) -> str:
+def last_lines(path: Path, count: int = 5, *, tail_bytes: int = _TAIL_BYTES) -> str:
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
+            file.seek(max(0, size - tail_bytes))
             text = file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return ""

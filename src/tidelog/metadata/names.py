@@ -10,10 +10,22 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 GROUP_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
 REPLICATION_EVENTS_TOPIC: Final = "__replication_events"
 INTERNAL_TOPICS: Final = frozenset(
-    {GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, METADATA_TOPIC, REPLICATION_EVENTS_TOPIC}
+    {
+        GROUP_OFFSETS_TOPIC,
+        TRANSACTION_STATE_TOPIC,
+        SHARE_GROUP_STATE_TOPIC,
+        METADATA_TOPIC,
+        REPLICATION_EVENTS_TOPIC,
+    }
 )
+
+
+def is_internal(topic: str) -> bool:
+    """Topics of the cluster itself: clients may read them, but neither write nor create them."""
+    return topic in INTERNAL_TOPICS
 
 
 def why_illegal(name: str) -> str | None:

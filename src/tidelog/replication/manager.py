@@ -9,7 +9,6 @@ from tidelog.core.config.topic import TopicConfig
 from tidelog.core.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.metadata.delta import BrokerDelta, MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionRegistration, ResourceType
-from tidelog.metadata.names import INTERNAL_TOPICS
 from tidelog.replication.context import ReplicationContext
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Follower, Leader, Offline
@@ -251,8 +250,3 @@ class ReplicaManager:
                 self.fetchers.remove(partition.topic_partition)
                 partition.go_offline(f"log directory {directory.path} failed: {error}")
                 self.on_leadership(partition)
-
-
-def is_internal(topic: str) -> bool:
-    """Topics that clients may read but not write or make."""
-    return topic in INTERNAL_TOPICS

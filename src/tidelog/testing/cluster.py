@@ -21,6 +21,7 @@ from tidelog.cluster.run import supervised
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
 from tidelog.testing.loop_thread import LoopThread
+from tidelog.testing.node_log import last_lines_folded
 from tidelog.testing.witnesses import ReplicaView, Witnesses
 from tidelog.wire.errors import ApiError
 
@@ -127,13 +128,14 @@ class Cluster:
         """Where Prometheus reads a node's numbers."""
         return self._running().layout.node(node).metrics_url
 
-    def log(self, node: int, lines: int = _LOG_LINES) -> str:
-        """The end of what a node printed."""
-        return last_lines(self._running().directory.console(node), lines)
+    def log(self, node: int, lines: int = _LOG_LINES, *, internal: bool = False) -> str:
+        """The last lines of a node's log. Lines of internal topics are folded into one unless `internal` is true."""
+        console = self._running().directory.console(node)
+        return last_lines(console, lines) if internal else last_lines_folded(console, lines)
 
-    def logs(self, lines: int = _LOG_LINES) -> str:
-        """The end of what each node printed."""
-        return "\n".join(f"--- node {node} ---\n{self.log(node, lines)}" for node in self.nodes)
+    def logs(self, lines: int = _LOG_LINES, *, internal: bool = False) -> str:
+        """The last lines of each node's log, as `log` returns them."""
+        return "\n".join(f"--- node {node} ---\n{self.log(node, lines, internal=internal)}" for node in self.nodes)
 
     def pid(self, node: int) -> int | None:
         """The process of a node, None while it is down."""

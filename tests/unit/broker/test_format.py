@@ -329,7 +329,7 @@ def test_several_nodes_are_formatted_by_one_command(tmp_path: Path, capsys: pyte
     configs = [argument for path in paths for argument in ("--config", path)]
     command = ["format", *configs, "--cluster-id", "abc", "--initial-controllers", CONTROLLERS]
     assert main(command) == 0
-    assert capsys.readouterr().out.count("of cluster abc") == 4
+    assert capsys.readouterr().out.count("formatted for cluster abc: ") == 4
     assert f"directory.id={IDS[2]}" in (tmp_path / "c3" / "meta.properties").read_text(encoding="utf-8")
     assert main(command) == 0
     assert capsys.readouterr().out.count("already formatted") == 4

@@ -12,7 +12,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.lookups import absent_partition_error
 from tidelog.core.ids import LeaderEpoch, TopicPartition
-from tidelog.replication.manager import is_internal
+from tidelog.metadata.names import is_internal
 from tidelog.replication.partition import Partition
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.delete_records import (

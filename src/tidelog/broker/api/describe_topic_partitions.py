@@ -4,8 +4,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.dispatch import RequestContext
 from tidelog.broker.replica_lists import offline_replicas, visible_leader
 from tidelog.metadata.image import PartitionRegistration
-from tidelog.metadata.names import why_illegal
-from tidelog.replication.manager import is_internal
+from tidelog.metadata.names import is_internal, why_illegal
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -13,8 +13,7 @@ from tidelog.broker.endpoints import endpoints_to_name
 from tidelog.broker.replica_lists import offline_replicas, visible_leader
 from tidelog.core.ids import NO_LEADER, ZERO_UUID
 from tidelog.metadata.image import TopicImage
-from tidelog.metadata.names import why_illegal
-from tidelog.replication.manager import is_internal
+from tidelog.metadata.names import is_internal, why_illegal
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import (
     MetadataRequest,

@@ -14,7 +14,7 @@ from tidelog.broker.dispatch import CloseConnection, RequestContext
 from tidelog.broker.endpoints import endpoint_of
 from tidelog.broker.lookups import absent_partition_error, topic_name
 from tidelog.core.ids import BrokerId, LeaderEpoch, TopicPartition
-from tidelog.replication.manager import is_internal
+from tidelog.metadata.names import is_internal
 from tidelog.replication.partition import Partition
 from tidelog.storage.validation import RecordsRejected
 from tidelog.wire.errors import ApiError, ErrorCode
