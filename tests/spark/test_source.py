@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tidelog.client.client import Client
@@ -290,3 +290,22 @@ def test_what_an_executor_loads_is_only_what_it_needs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_schema_of_the_users_is_refused_before_a_task_runs(
+    spark: SparkSession, cluster: Cluster, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """S15, in a batch and in a stream."""
+    name = topic()
+    write(cluster.bootstrap, name, numbered(0, 5))
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": name}
+    wrong = "id INT, name STRING"
+    with pytest.raises(AnalysisException, match=r"there is no column id.*The columns are: key binary, value binary"):
+        spark.read.format("tidelog").options(**given).schema(wrong).load().count()
+    streaming = spark.readStream.format("tidelog").options(**given).schema(wrong)
+    with pytest.raises((AnalysisException, StreamingQueryException), match=r"there is no column id"):
+        streaming.load().writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path)
+        ).start().awaitTermination()
+    right = table(spark, cluster.bootstrap, name).schema
+    assert spark.read.format("tidelog").options(**given).schema(right).load().count() == 5

@@ -144,10 +144,8 @@ _OAUTH_ASSERTION: Final = _prefixed(
     "private_key_file private_key_passphrase template_file",
 )
 _OAUTH_KEYS: Final = _prefixed(
-    "sasl_oauthbearer_jw",
-    "ks_endpoint_refresh_ms ks_endpoint_retry_backoff_max_ms ks_endpoint_retry_backoff_ms ks_endpoint_url "
-    "t_retriever_class t_validator_class",
-)
+    "sasl_oauthbearer_jwks_endpoint_", "refresh_ms retry_backoff_max_ms retry_backoff_ms url"
+) | _prefixed("sasl_oauthbearer_jwt_", "retriever_class validator_class")
 _OAUTH_TOKENS: Final = _prefixed(
     "sasl_oauthbearer_",
     "client_credentials_client_id client_credentials_client_secret clock_skew_seconds expected_audience "

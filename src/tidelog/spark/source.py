@@ -61,7 +61,8 @@ class TidelogDataSource(DataSource):
         return schemas.of(self.options)
 
     def reader(self, schema: StructType) -> "BatchReader":
-        options = _told(parse(self.options, streaming=False))
+        schemas.check(schema, self.options)
+        options = _logged(parse(self.options, streaming=False))
         return NarrowedReader(options) if options.push_filters else BatchReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
@@ -72,10 +73,11 @@ class TidelogDataSource(DataSource):
         return StreamWriter(sink_options(self.options, schema, overwrite=False))
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802 - Spark's name
-        return StreamReader(_told(parse(self.options, streaming=True)))
+        schemas.check(schema, self.options)
+        return StreamReader(_logged(parse(self.options, streaming=True)))
 
 
-def _told(options: SourceOptions) -> SourceOptions:
+def _logged(options: SourceOptions) -> SourceOptions:
     for line in options.warnings:
         log.warning("%s", line)
     return options
