@@ -146,6 +146,32 @@ def test_keys_offsets_and_times(tidelog: Commands) -> None:
     assert tidelog.run("consume", "keyed", "--timeout-ms", "1") == ""
 
 
+def test_no_input_creates_no_topic(tidelog: Commands) -> None:
+    assert tidelog.json("produce", "unwritten", stdin="") == {"topic": "unwritten", "records": 0}
+    assert "unwritten" not in tidelog.run("topics", "list").splitlines()
+    # One line does.
+    assert tidelog.json("produce", "unwritten", stdin="\n") == {"topic": "unwritten", "records": 1}
+    assert "unwritten" in tidelog.run("topics", "list").splitlines()
+
+
+def test_a_topic_that_no_broker_creates_is_reported_at_once(tidelog: Commands) -> None:
+    with Cluster(config={"auto.create.topics.enable": "false"}) as strict:
+        line = Commands(strict.bootstrap).run("produce", "nowhere", stdin="x\n", status=1)
+    assert line == "tidelog: topic 'nowhere' does not exist: `tidelog topics create nowhere` creates it\n"
+
+
+def test_a_refused_reassignment_leaves_no_throttle(cluster: Cluster, tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "unmoved")
+    set_before = tidelog.json("configs", "describe", "--topic", "unmoved")
+    move = ("reassign", "unmoved", "--partition", "0", "--throttle", "1000", "--replicas")
+    # There is no broker 9; and no broker may be named twice.
+    tidelog.run(*move, "1,9", status=1)
+    tidelog.run(*move, "1,1", status=1)
+    assert tidelog.json("configs", "describe", "--topic", "unmoved") == set_before
+    rates = {row["name"] for row in tidelog.json("configs", "describe", "--broker", "1")}
+    assert not {"leader.replication.throttled.rate", "follower.replication.throttled.rate"} & rates
+
+
 def test_a_record_that_is_refused_is_one_line(tidelog: Commands) -> None:
     tidelog.run("topics", "create", "narrow", "--config", "max.message.bytes=100")
     refused = tidelog.run("produce", "narrow", stdin="fits\n" + "x" * 200 + "\n", status=1)

@@ -37,6 +37,10 @@ BAD_DISK = (errno.EIO, errno.EROFS, errno.ENOSPC, errno.ENODEV)
 _FORMAT_ONLY = ("cluster_id", "standalone", "initial_controllers", "no_initial_controllers", "json", "quiet")
 
 
+class UnreadableConfig(Exception):
+    """A file that is missing or cannot be read: a failure, where a bad key in it is bad usage."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -47,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(PosixDisk(_open_files(config)), config, warnings, options)
     except ConfigError as error:
         return _fail(str(error), BAD_USAGE)
-    except (FormatError, StorageFormatError, AlreadyLocked, DiskError) as error:
+    except (UnreadableConfig, FormatError, StorageFormatError, AlreadyLocked, DiskError) as error:
         return _fail(str(error), FAILED)
 
 
@@ -89,7 +93,7 @@ def _config(path: str, settings: list[str]) -> tuple[NodeConfig, list[str]]:
         with open(path, encoding="utf-8") as file:
             properties = parse_properties(file.read())
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise UnreadableConfig(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text") from error
     given = dict(_setting(text) for text in settings)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
+from tidelog.cli.files import check_writable
+from tidelog.cli.jobs import Html, Master, fail_with, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
 from tidelog.cli.session import security_properties, with_client
@@ -63,12 +64,12 @@ def audit(
         raise bad_usage("directories go behind --data")
     if directories and bootstrap is not None:
         raise bad_usage("--data or --bootstrap, not both")
-    if directories and command_config is not None:
+    if directories and command_config is not None and not _from_environment(command_config):
         raise bad_usage("--command-config is for --bootstrap: directories are read as they are")
-    security = security_properties(command_config)
+    security = security_properties(None if directories else command_config)
     brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     # Before Spark has started: that takes seconds.
-    check_page(html)
+    check_writable(html)
     if directories:
         _check(directories)
     else:
@@ -93,6 +94,11 @@ def audit(
     else:
         _print(found)
     fail_with(summary(found), "" if html is None else write_page(html, page_of(found)))
+
+
+def _from_environment(command_config: Path) -> bool:
+    """Whether nobody gave the option: the variable is for all commands, and need not suit this one."""
+    return str(command_config) == os.environ.get("TIDELOG_COMMAND_CONFIG")
 
 
 def _check(directories: list[Path]) -> None:

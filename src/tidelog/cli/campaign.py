@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
+from tidelog.cli.files import check_writable
+from tidelog.cli.jobs import Html, Master, fail_with, on_spark, write_page
 from tidelog.cli.options import Json, example
 from tidelog.cli.output import bad_usage, print_json, print_table
 from tidelog.cli.sim import seed_range
@@ -54,7 +55,7 @@ def campaign(
         configurations = [Durability.parse(each) for each in durability or ()] or list(CONFIGURATIONS)
     except BadConfiguration as error:
         raise bad_usage(f"--durability: {error}") from error
-    check_page(html)
+    check_writable(html)
 
     def work(spark: "SparkSession") -> "list[Tally]":
         from tidelog.jobs.campaign.job import campaign as run

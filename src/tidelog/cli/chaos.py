@@ -7,7 +7,7 @@ import typer
 
 from tidelog.cli.local import DEFAULT_DATA
 from tidelog.cli.options import Data, Json, Quiet, commands, example
-from tidelog.cli.output import report_change
+from tidelog.cli.output import bad_usage, report_change
 from tidelog.cli.session import cluster_errors
 
 app = commands("Kill, stop, pause, restart, cut off and slow down nodes of a running cluster.")
@@ -83,7 +83,7 @@ def _node_ids(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"node ids are numbers with commas between them, not {text!r}") from None
+        raise bad_usage(f"--from takes node ids as in 2,3, not {text!r}") from None
 
 
 def _ask(command: str, node: int, data: Path, done: str, *, quiet: bool, as_json: bool, **fields: Any) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example, whole_number
 from tidelog.cli.output import bad_usage, note
+from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -106,9 +107,8 @@ async def _positions(client: "Client", topic: str, partition: int | None, start:
     from tidelog.client.offsets import list_offsets
     from tidelog.core.ids import TopicPartition
 
-    known = sorted(entry.partition_index for entry in (await client.topic(topic)).partitions)
-    if partition is not None and partition not in known:
-        raise bad_usage(f"{topic} has {len(known)} partitions, numbered from 0")
+    known = await partitions_of(client, topic)
+    check_partition(topic, partition, known)
     wanted = [TopicPartition(topic, number) for number in (known if partition is None else [partition])]
     if start >= 0:
         return dict.fromkeys(wanted, start)

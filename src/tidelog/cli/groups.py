@@ -6,6 +6,7 @@ import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT64, Bootstrap, CommandConfig, Json, Quiet, commands, example
 from tidelog.cli.output import CommandFailed, bad_usage, listed, note, print_json, print_table, report_change, table
+from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -203,9 +204,8 @@ async def _plan(
     from tidelog.client.offsets import EARLIEST, LATEST, list_offsets
     from tidelog.core.ids import TopicPartition
 
-    known = sorted(entry.partition_index for entry in (await client.topic(topic)).partitions)
-    if partition is not None and partition not in known:
-        raise bad_usage(f"{topic} has {len(known)} partitions, numbered from 0")
+    known = await partitions_of(client, topic)
+    check_partition(topic, partition, known)
     wanted = [TopicPartition(topic, number) for number in (known if partition is None else [partition])]
     starts = await list_offsets(client, dict.fromkeys(wanted, EARLIEST))
     ends = await list_offsets(client, dict.fromkeys(wanted, LATEST))

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.jobs import Html, Master, check_page, fail_with, on_spark, write_page
+from tidelog.cli.files import check_writable
+from tidelog.cli.jobs import Html, Master, fail_with, on_spark, write_page
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, note, print_json, print_table
 from tidelog.cli.recording import records, switch_on
@@ -45,7 +46,7 @@ def health(
     """
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
-    check_page(html)
+    check_writable(html)
     command = switch_on(bootstrap, command_config)
     is_recording = with_client(bootstrap, lambda client: _check_recorded(client, command), command_config)
     since_ms = None if minutes is None else _now_ms() - round(minutes * 60_000)

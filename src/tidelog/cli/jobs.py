@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from tidelog.cli.files import unwritable
 from tidelog.cli.output import CommandFailed
 
 if TYPE_CHECKING:
@@ -49,31 +50,13 @@ def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]")
         raise CommandFailed(failures.one_line(error)) from error
 
 
-def check_page(path: Path | None) -> None:
-    """CommandFailed where no page can be written: better before the work than after it."""
-    if path is None:
-        return
-    is_new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise CommandFailed(_unwritten(path, error)) from error
-
-
 def write_page(path: Path, page: "Page") -> str:
     """Why it could not be written; empty if it is. The result is on the terminal by then, and is not taken back."""
     try:
         path.write_text(page.html(), "utf-8")
     except OSError as error:
-        return _unwritten(path, error)
+        return unwritable(path, error)
     return ""
-
-
-def _unwritten(path: Path, error: OSError) -> str:
-    return f"cannot write {path}: {error.strerror or error}"
 
 
 def fail_with(*words: str) -> None:

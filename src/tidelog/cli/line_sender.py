@@ -1,37 +1,17 @@
 """Lines as records: grouped by partition into batches, a bounded number of them under way."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from tidelog.broker.clock import SystemWallClock
 from tidelog.cli.output import CommandFailed
-from tidelog.client.client import Client
 from tidelog.client.partitioner import partition_for_key
 from tidelog.client.producer import Producer
-from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.plain import Record
 
 _BATCH_BYTES: Final = 512 * 1024
 _BATCHES_IN_FLIGHT: Final = 8
-# How long a topic that the broker is just creating for us may take to appear.
-_AUTO_CREATE_PATIENCE_S: Final = 5.0
-
-
-async def partitions_of(client: Client, topic: str) -> int:
-    """How many a topic has; one that the broker creates for us on the way is waited for."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _AUTO_CREATE_PATIENCE_S
-    while True:
-        try:
-            found = await client.topic(topic, allow_auto_create=True)
-            if found.partitions:
-                return len(found.partitions)
-        except ApiError as error:
-            waiting = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
-            if error.code not in waiting or loop.time() > deadline:
-                raise
-        await asyncio.sleep(0.1)
 
 
 class LineSender:
@@ -41,15 +21,17 @@ class LineSender:
         self,
         producer: Producer,
         topic: str,
-        partitions: int,
         partition: int | None,
         key_separator: str | None,
         *,
+        count_partitions: Callable[[], Awaitable[int]],
         on_acknowledged: Callable[[int], None],
     ) -> None:
+        """`count_partitions` is asked once the first lines are good: it may create the topic."""
         self._producer = producer
         self._topic = topic
-        self._partitions = partitions
+        self._count_partitions = count_partitions
+        self._partitions = 0
         self._partition = partition
         self._separator = key_separator.encode() if key_separator is not None else None
         self._line_number = 0
@@ -73,14 +55,16 @@ class LineSender:
         async with asyncio.TaskGroup() as group:
             async for lines in chunks:
                 try:
-                    batches = self._batches(lines)
+                    records = self._records(lines)
                 except CommandFailed as error:
                     failure = error
                     break
-                for partition, records in batches:
+                if not self._partitions:
+                    self._partitions = await self._count_partitions()
+                for partition, batch in self._batches(records):
                     if len(sending) >= _BATCHES_IN_FLIGHT:
                         _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-                    sending.add(group.create_task(self._send(partition, records)))
+                    sending.add(group.create_task(self._send(partition, batch)))
         if failure is not None:
             raise failure
 
@@ -89,24 +73,30 @@ class LineSender:
         self._acknowledged += len(records)
         self._on_acknowledged(self._acknowledged)
 
-    def _batches(self, lines: list[bytes]) -> list[tuple[int, list[Record]]]:
+    def _records(self, lines: list[bytes]) -> list[Record]:
         now_ms = SystemWallClock().now_ms()
+        records = []
+        for line in lines:
+            self._line_number += 1
+            key, value = self._split(line)
+            records.append(Record(timestamp=now_ms, key=key, value=value))
+        return records
+
+    def _batches(self, records: list[Record]) -> list[tuple[int, list[Record]]]:
         # Lines without a key go to one partition a chunk, as Kafka's sticky partitioner does: fewer, larger batches.
         keyless = self._turn % self._partitions
         self._turn += 1
         open_batches: dict[int, list[Record]] = {}
         sizes: dict[int, int] = {}
         full: list[tuple[int, list[Record]]] = []
-        for line in lines:
-            self._line_number += 1
-            key, value = self._split(line)
+        for record in records:
+            key, value = record.key, record.value
             if self._partition is not None:
                 partition = self._partition
             else:
                 partition = keyless if key is None else partition_for_key(key, self._partitions)
-            batch = open_batches.setdefault(partition, [])
-            batch.append(Record(timestamp=now_ms, key=key, value=value))
-            sizes[partition] = sizes.get(partition, 0) + len(line)
+            open_batches.setdefault(partition, []).append(record)
+            sizes[partition] = sizes.get(partition, 0) + len(key or b"") + len(value or b"")
             if sizes[partition] >= _BATCH_BYTES:
                 full.append((partition, open_batches.pop(partition)))
                 sizes[partition] = 0

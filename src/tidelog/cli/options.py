@@ -23,6 +23,7 @@ CommandConfig = Annotated[
     typer.Option(
         "--command-config",
         metavar="FILE",
+        envvar="TIDELOG_COMMAND_CONFIG",
         help="Properties of a Kafka client: security.protocol, ssl.* and sasl.*, for brokers that ask for them.",
     ),
 ]

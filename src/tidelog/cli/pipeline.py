@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.options import CommandConfig, Json, commands, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table
+from tidelog.cli.output import CommandFailed, print_json, print_table
 from tidelog.cli.session import security_properties
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def validate(file: File, json: Json = False) -> None:
             raise typer.Exit(1) from None
         raise _mistaken(error) from None
     except OSError as error:
-        raise bad_usage(f"{file}: {error.strerror or error}") from error
+        raise CommandFailed(f"{file}: {error.strerror or error}") from error
     if json:
         print_json({"file": str(file), "valid": True, "mistakes": []})
         return
@@ -146,7 +146,7 @@ def _load(file: Path, bootstrap: str | None, security: dict[str, str] | None = N
     except BadPipeline as error:
         raise _mistaken(error) from None
     except OSError as error:
-        raise bad_usage(f"{file}: {error.strerror or error}") from error
+        raise CommandFailed(f"{file}: {error.strerror or error}") from error
 
 
 def _mistaken(error: Any) -> CommandFailed:

@@ -7,6 +7,7 @@ import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, example
 from tidelog.cli.output import bad_usage, counted, note, progress, report_change
+from tidelog.cli.partitions import check_creatable, check_partition, created_partitions, partitions_if_exists
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -55,14 +56,21 @@ def produce(
         raise bad_usage("--key-separator is empty")
 
     async def work(client: "Client") -> int:
-        from tidelog.cli.line_sender import LineSender, partitions_of
+        from tidelog.cli.line_sender import LineSender
         from tidelog.cli.stdin import line_chunks
         from tidelog.client.producer import Producer
         from tidelog.wire.records.attributes import Codec
 
-        partitions = await partitions_of(client, topic)
-        if partition is not None and partition >= partitions:
-            raise bad_usage(f"{topic} has {partitions} partitions, numbered from 0")
+        known = await partitions_if_exists(client, topic)
+        if known is None:
+            await check_creatable(client, topic, partition)
+        else:
+            check_partition(topic, partition, known)
+
+        async def count_partitions() -> int:
+            # Only now: without a line there is no reason for a topic.
+            return len(known if known is not None else await created_partitions(client, topic))
+
         codec = Codec[compression.upper()]
         producer = Producer(client, acks=ACKS[acks], codec=codec, delivery_timeout_s=timeout)
         by_hand = sys.stdin.isatty()
@@ -73,7 +81,14 @@ def produce(
             if not (by_hand or as_json or quiet):
                 progress(f"{so_far} records")
 
-        sender = LineSender(producer, topic, partitions, partition, key_separator, on_acknowledged=on_acknowledged)
+        sender = LineSender(
+            producer,
+            topic,
+            partition,
+            key_separator,
+            count_partitions=count_partitions,
+            on_acknowledged=on_acknowledged,
+        )
         return await sender.run(line_chunks())
 
     try:

@@ -9,6 +9,7 @@ import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, broker_ids, example
 from tidelog.cli.output import CommandFailed, bad_usage, counted, listed, print_json, progress, report_change, table
+from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -114,19 +115,25 @@ def _move(
 ) -> None:
     async def work(client: "Client") -> "list[Reassignment]":
         from tidelog.client.reassignments import alter_reassignments, list_reassignments
-        from tidelog.client.throttles import remove_throttle, set_throttle
+        from tidelog.client.throttles import read_throttle, remove_throttle, restore_throttle, set_throttle
         from tidelog.client.topics import describe_topic
         from tidelog.core.ids import TopicPartition
+        from tidelog.wire.errors import ApiError
 
         tp = TopicPartition(topic, partition)
         described = {each.partition: each for each in (await describe_topic(client, topic)).partitions}
-        if partition not in described:
-            raise CommandFailed(f"{topic} has no partition {partition}, it has {len(described)}")
-        if target is not None:
-            # Before anything is copied, so that nothing is copied at full speed first.
-            if throttle is not None:
-                old = described[partition].replicas
+        check_partition(topic, partition, described)
+        if target is not None and throttle is not None:
+            old = described[partition].replicas
+            before = await read_throttle(client, topic, {*old, *target})
+            try:
+                # Before anything is copied, so that nothing is copied at full speed first.
                 await set_throttle(client, topic, partition, old=old, new=target, bytes_per_second=throttle)
+                await alter_reassignments(client, {tp: target})
+            except ApiError:
+                await restore_throttle(client, before)
+                raise
+        elif target is not None:
             await alter_reassignments(client, {tp: target})
         if wait:
             await _wait(client, tp, show=not (as_json or quiet))
@@ -168,6 +175,8 @@ async def _wait(client: "Client", tp: "TopicPartition", *, show: bool) -> None:
 async def _ongoing(client: "Client", topic: str | None, partition: int | None) -> "list[Reassignment]":
     from tidelog.client.reassignments import list_reassignments
 
+    if topic is not None:
+        check_partition(topic, partition, await partitions_of(client, topic))
     return [
         each
         for each in await list_reassignments(client)

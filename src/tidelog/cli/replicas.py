@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
-from tidelog.cli.output import CommandFailed, table
+from tidelog.cli.output import table
+from tidelog.cli.partitions import check_partition
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
@@ -65,10 +66,8 @@ def replicas(
 
 
 def _chosen(views: "list[PartitionView]", topic: str, partition: int | None) -> "list[PartitionView]":
-    found = [view for view in views if partition in (None, view.partition)]
-    if not found:
-        raise CommandFailed(f"{topic} has no partition {partition}, it has {len(views)}")
-    return found
+    check_partition(topic, partition, [view.partition for view in views])
+    return [view for view in views if partition in (None, view.partition)]
 
 
 _COLOURS: Final = {"leader": "bold", "offline": "red", "silent": "yellow", "deposed": "magenta"}

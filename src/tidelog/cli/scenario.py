@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tidelog.cli.options import Json, commands, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
+from tidelog.cli.output import CommandFailed, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from tidelog.sim.scenario.library import Story
@@ -87,7 +87,7 @@ def _find(name: str) -> "Story":
         by_title = {each.rpartition("/")[2]: each for each in names} | {each: each for each in names}
         near = dict.fromkeys(by_title[each] for each in get_close_matches(name, by_title, n=3))
         hint = f"did you mean {' or '.join(near)}?" if near else "`tidelog scenario list` names them"
-        raise bad_usage(f"there is no story and no file {name}: {hint}")
+        raise CommandFailed(f"there is no story and no file {name}: {hint}")
     try:
         return read(path, name)
     except ScenarioError as error:

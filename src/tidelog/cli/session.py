@@ -30,7 +30,7 @@ def security_properties(command_config: Path | None) -> dict[str, str]:
         found = {key: value for key, value in given.items() if key.startswith(("security.", "ssl.", "sasl."))}
         parse(found)
     except OSError as error:
-        raise bad_usage(f"--command-config: {command_config}: {error.strerror or error}") from error
+        raise CommandFailed(f"--command-config: {command_config}: {error.strerror or error}") from error
     except (ConfigError, BadSecurity, UnicodeDecodeError) as error:
         raise bad_usage(f"--command-config: {command_config}: {error}") from error
     return found

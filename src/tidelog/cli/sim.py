@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
+from tidelog.cli.files import check_writable, unwritable
 from tidelog.cli.options import Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 
@@ -102,6 +103,7 @@ def sim(
         raise bad_usage("--only and --trace go with --replay")
     if replay is not None and seeds is not None:
         raise bad_usage("--seeds runs many and --replay one: give one of them")
+    check_writable(trace)
     if durability is not None:
         if replay is None or only is not None:
             raise bad_usage("--durability goes with --replay, and without --only")
@@ -218,7 +220,7 @@ def _write_trace(trace: Path, lines: list[str]) -> None:
     try:
         trace.write_text("".join(line + "\n" for line in lines))
     except OSError as error:
-        raise CommandFailed(f"cannot write {trace}: {error.strerror or error}") from error
+        raise CommandFailed(unwritable(trace, error)) from error
 
 
 def _replay_durability(seed: int, text: str, trace: Path | None, as_json: bool) -> None:

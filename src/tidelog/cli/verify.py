@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tidelog.cli.files import check_writable, unwritable
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT16, Bootstrap, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 from tidelog.cli.session import cluster_errors, with_client
@@ -122,6 +123,7 @@ def verify(
     if check is not None:
         _judge_file(check, thresholds, kinds, as_json)
         return
+    check_writable(history)
     rng = _randomness()
     seed = rng.randrange(_LARGEST_SEED) if seed is None else seed
     plan = RunPlan(
@@ -151,7 +153,7 @@ def verify(
         try:
             write_history(result.history, history)
         except OSError as error:
-            raise CommandFailed(f"cannot write {history}: {error.strerror or error}") from error
+            raise CommandFailed(unwritable(history, error)) from error
     _print_result(result, seed, as_json)
 
 

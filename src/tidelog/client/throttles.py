@@ -4,7 +4,8 @@ The rate is a config of each broker; which replicas it slows down is a config of
 leader's, who sends, and the follower's, who fetches.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tidelog.client.client import Client
@@ -37,6 +38,29 @@ async def set_throttle(
     await _set_or_delete(client, topic, changed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle:
+    """The throttles of one topic's replicas and of some brokers, as they were set."""
+
+    topic: str
+    replicas: Mapping[str, Sequence[str]]
+    rates: Mapping[int, Mapping[str, str]]
+
+
+async def read_throttle(client: Client, topic: str, brokers: Collection[int]) -> Throttle:
+    """What `restore_throttle` needs; an error if one of the brokers does not exist."""
+    rates = {broker: await _rates(client, broker) for broker in sorted(brokers)}
+    return Throttle(topic=topic, replicas=await _throttled(client, topic), rates=rates)
+
+
+async def restore_throttle(client: Client, before: Throttle) -> None:
+    """Takes back `set_throttle`, for a reassignment that was refused."""
+    await _set_or_delete(client, before.topic, {key: _text(entries) for key, entries in before.replicas.items()})
+    for broker, rates in before.rates.items():
+        unset = [key for key in (LEADER_RATE, FOLLOWER_RATE) if key not in rates]
+        await alter_configs(client, ResourceType.BROKER, str(broker), set_keys=rates, delete_keys=unset)
+
+
 async def remove_throttle(client: Client, topic: str, partition: int) -> set[int]:
     """Takes one partition's replicas off the topic's lists and returns their brokers, whose rates stay: others may
     still be moving there.
@@ -51,10 +75,16 @@ async def remove_throttle(client: Client, topic: str, partition: int) -> set[int
 async def remove_rates(client: Client, brokers: Collection[int]) -> None:
     """Takes the rates away, once nothing moves any more."""
     for broker in sorted(brokers):
-        entries = await describe_configs(client, ResourceType.BROKER, str(broker), [LEADER_RATE, FOLLOWER_RATE])
-        dynamic = [entry.name for entry in entries if entry.source == ConfigSource.DYNAMIC_BROKER_CONFIG.name]
+        dynamic = await _rates(client, broker)
         if dynamic:
-            await alter_configs(client, ResourceType.BROKER, str(broker), delete_keys=dynamic)
+            await alter_configs(client, ResourceType.BROKER, str(broker), delete_keys=list(dynamic))
+
+
+async def _rates(client: Client, broker: int) -> dict[str, str]:
+    """Those that were set for this broker alone."""
+    entries = await describe_configs(client, ResourceType.BROKER, str(broker), [LEADER_RATE, FOLLOWER_RATE])
+    dynamic = ConfigSource.DYNAMIC_BROKER_CONFIG.name
+    return {entry.name: entry.value or "" for entry in entries if entry.source == dynamic}
 
 
 async def _throttled(client: Client, topic: str) -> dict[str, list[str]]:

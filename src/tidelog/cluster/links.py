@@ -48,9 +48,14 @@ class LinkWishes:
             self._wishes[node].deaf |= others
             self._wishes[node].mute |= others
             return
+        if node in from_nodes:
+            raise BadRequest(f"node {node} cannot be isolated from itself")
         unknown = sorted(set(from_nodes) - others)
-        if unknown or not from_nodes:
-            raise BadRequest(f"node {node} can be isolated from nodes {sorted(others)}, not {sorted(from_nodes)}")
+        if unknown:
+            known = ", ".join(map(str, sorted(self._nodes)))
+            raise ClusterError(f"there is no node {unknown[0]} in this cluster (nodes: {known})")
+        if not from_nodes:
+            raise BadRequest(f"node {node}: name the nodes to isolate it from")
         self._wishes[node].deaf |= set(from_nodes)
 
     def slow(self, node: int, delay_ms: int) -> None:

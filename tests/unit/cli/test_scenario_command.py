@@ -79,9 +79,9 @@ def test_a_file_of_ones_own_needs_no_results_yet(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("name", "status", "told"),
     [
-        ("kip_102", 2, "did you mean replication/kip_101"),
-        ("quorum/elction", 2, "did you mean quorum/election or"),
-        ("zzz", 2, "`tidelog scenario list` names them"),
+        ("kip_102", 1, "did you mean replication/kip_101"),
+        ("quorum/elction", 1, "did you mean quorum/election or"),
+        ("zzz", 1, "`tidelog scenario list` names them"),
         ("/", 1, "cannot read /: Is a directory"),
     ],
 )

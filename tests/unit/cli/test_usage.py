@@ -212,18 +212,12 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         ["page", "/dev/null"],
         ["export", "t"],
         ["export", "t", "s3a://bucket/t"],
-        ["export", "t", "d", "--command-config", "nothing.properties"],
-        ["consume", "t", "--command-config", "nothing.properties"],
         ["audit", "--data", ".", "--bootstrap", "127.0.0.1:1"],
         ["audit", "--bootstrap", "127.0.0.1"],
         ["audit", "--data", ".", "--command-config", "nothing.properties"],
         ["health", "--window", "0"],
         ["campaign", "--seeds", "some"],
         ["campaign", "--durability", "rf=many"],
-        ["demo", "--report", "."],
-        ["demo", "--report", "nowhere/report.html"],
-        ["pipeline", "run", "nothing.toml"],
-        ["pipeline", "status", "nothing.toml"],
     ],
     ids=lambda arguments: ascii(" ".join(arguments))[1:60],
 )
@@ -272,6 +266,12 @@ def test_properties_that_cannot_be_used_are_told_before_anything_begins(
         ["health"],
         ["audit", "--data", "nowhere"],
         ["audit", "--topic", "t"],
+        ["export", "t", "d", "--command-config", "nothing.properties"],
+        ["consume", "t", "--command-config", "nothing.properties"],
+        ["demo", "--report", "."],
+        ["demo", "--report", "nowhere/report.html"],
+        ["pipeline", "run", "nothing.toml"],
+        ["pipeline", "status", "nothing.toml"],
     ],
     ids=" ".join,
 )
@@ -282,6 +282,7 @@ def test_what_fails_is_one_line_and_status_one(
     assert run(arguments) == 1
     said = capsys.readouterr()
     assert said.err.startswith("tidelog: ") and said.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_who_has_no_cluster_yet_is_told_how_to_get_one(

@@ -38,9 +38,9 @@ def demo(
     from tidelog.cli.demo.story import Plan, tell
 
     if not report.parent.is_dir():
-        raise CommandFailed(f"{report.parent} is not a directory", 2)
+        raise CommandFailed(f"--report: {report.parent} is not a directory")
     if report.is_dir():
-        raise CommandFailed(f"--report wants a file, and {report} is a directory", 2)
+        raise CommandFailed(f"--report: {report} is a directory, not a file")
     plan = Plan(seconds=seconds, with_spark=spark, report=report, keep=keep)
     console = Console(highlight=False, soft_wrap=True, stderr=as_json)
     outcome = cluster_errors(lambda: tell(plan, console))
