@@ -49,6 +49,7 @@ class Load:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.acknowledged = 0
         self.failed = 0
+        self.values: set[bytes] = set()  # of the acknowledged records
 
     def __enter__(self) -> "Load":
         self._thread.start()
@@ -79,6 +80,7 @@ class Load:
         assert value is not None
         with self._acknowledged:
             self.acknowledged += 1
+            self.values.add(value)
             self._latest_sent_s = max(self._latest_sent_s, float(value))
             self._acknowledged.notify_all()
 

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -67,6 +67,31 @@ def cpu_seconds(pid: int) -> float:
 
 def resident_mb(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, directly or not."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # ended between the listing and the read
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
+def proportional_mb(pids: Iterable[int]) -> float:
+    """Memory in MB (PSS): a page that several processes share counts once in the sum."""
+    total_kib = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                total_kib += int(line.split()[1])
+    return total_kib * 1024 / 1e6
 
 
 @contextmanager

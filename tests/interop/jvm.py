@@ -49,8 +49,18 @@ class Ran:
         return f"$ {self.command}\nexit {self.status}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
 
 
-def command_line(tool: str, *args: str, heap_mb: int = 256, properties: Mapping[str, str] | None = None) -> list[str]:
-    """`java` with what makes a short-lived JVM start fast, and logging that says WARN and above on stderr."""
+# A short-lived JVM starts faster with these.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+def command_line(
+    tool: str,
+    *args: str,
+    heap_mb: int = 256,
+    properties: Mapping[str, str] | None = None,
+    jvm: Sequence[str] = SHORT_LIVED,
+) -> list[str]:
+    """`java` with the options `jvm`, and with WARN and above logged to stderr."""
     jars = ensure_jars()
     settings = {
         "log4j2.configurationFile": str(HERE / "kafka-tools" / "log4j2.properties"),
@@ -58,9 +68,7 @@ def command_line(tool: str, *args: str, heap_mb: int = 256, properties: Mapping[
     }
     return [
         java(),
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-Xshare:auto",
+        *jvm,
         f"-Xmx{heap_mb}m",
         *(f"-D{key}={value}" for key, value in settings.items()),
         "-cp",
@@ -91,9 +99,10 @@ def start_tool(
     log: Path,
     heap_mb: int = 256,
     properties: Mapping[str, str] | None = None,
+    jvm: Sequence[str] = SHORT_LIVED,
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
     """Starts a tool that goes on until it is ended; both its outputs go to one file that can be watched."""
-    command: Sequence[str] = command_line(tool, *args, heap_mb=heap_mb, properties=properties)
+    command: Sequence[str] = command_line(tool, *args, heap_mb=heap_mb, properties=properties, jvm=jvm)
     with log.open("w") as sink:
         return subprocess.Popen(command, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT, text=True)
