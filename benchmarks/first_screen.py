@@ -33,12 +33,12 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.interop.kafka_jars import java, kafka_version
 
 from benchmarks.failover import TOPIC, Load
 from benchmarks.first_screen_table import README, RESULTS, Measured, Results, render, replace_table
 from benchmarks.peers import NODES, KafkaBrokers, Peer, TidelogUp
 from benchmarks.processes import proportional_mb
-from tests.interop.kafka_jars import java, kafka_version
 from tidelog import __version__
 
 SETTLE_S: Final = 3.0
@@ -196,7 +196,7 @@ def machine() -> dict[str, str]:
         "tidelog": __version__,
         "commit": commit.stdout.strip(),
         "kafka": kafka_version(),
-        "librdkafka": confluent_kafka.libversion()[0],
+        "librdkafka": confluent_kafka.libversion()[0],  # type: ignore[dict-item]
         "confluent-kafka": confluent_kafka.__version__,
     }
 

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
-from benchmarks.processes import descendants, free_ports
 from tests.interop.jvm import run_tool, start_tool
+
+from benchmarks.processes import descendants, free_ports
 from tidelog.cluster.control import call
 from tidelog.cluster.layout import ClusterDir
 
