@@ -1,6 +1,7 @@
 """`Cluster`: a cluster for the length of a `with` block."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -28,11 +29,24 @@ from tidelog.wire.errors import ApiError
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 30.0
+CLUSTERS_VARIABLE: Final = "TIDELOG_CLUSTERS"
 _POLL_S: Final = 0.02
 _KNOWN_S: Final = 5.0
 # A request that a paused broker swallowed is asked of another, while there is time.
 _SETTINGS: Final = ConnectionSettings(client_id="tidelog-testing", connect_timeout_s=2.0, request_timeout_s=10.0)
 _LOG_LINES: Final = 40
+
+
+def kept_clusters() -> Path | None:
+    """The directory for temporary clusters, which is also where those of failed tests are kept.
+
+    None: the system's directory for temporary files.
+    """
+    name = os.environ.get(CLUSTERS_VARIABLE)
+    if not name:
+        return None
+    Path(name).mkdir(parents=True, exist_ok=True)
+    return Path(name).resolve()
 
 
 class Cluster:
@@ -74,7 +88,7 @@ class Cluster:
         if self._thread is not None:
             raise ClusterError("this cluster runs already")
         if self._data is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="tidelog-"))
+            self._temporary = Path(tempfile.mkdtemp(prefix="tidelog-", dir=kept_clusters()))
         self._thread = LoopThread("tidelog-cluster")
         try:
             self._thread.call(self._start())
@@ -306,7 +320,9 @@ class Cluster:
         finally:
             self._thread.close()
             self._thread = self._supervisor = self._client = self._witnesses = None
-            if self._temporary is not None and not self.keep:
+            if self._temporary is not None and self.keep:
+                _remove_sockets(self._temporary)
+            elif self._temporary is not None:
                 shutil.rmtree(self._temporary)
             self._temporary = None
 
@@ -365,3 +381,10 @@ class Cluster:
         if self._client is None:
             raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
         return self._client
+
+
+def _remove_sockets(directory: Path) -> None:
+    """A killed node leaves its sockets, and the upload of a CI job fails on them."""
+    for path in list(directory.rglob("*")):
+        if path.is_socket():
+            path.unlink()

@@ -242,6 +242,12 @@ def _confluent_kafka() -> Any:
     return confluent_kafka
 
 
+def _keeps_shared() -> bool:
+    from tidelog.testing.cluster import kept_clusters
+
+    return kept_clusters() is not None
+
+
 def _words(cluster: "Cluster") -> list[tuple[str, str]]:
     return [(f"tidelog node {node}", cluster.log(node)) for node in cluster.nodes]
 
@@ -270,7 +276,8 @@ def pytest_runtest_makereport(
     # Also where a fixture of the test failed: after the cluster had been started for it, or when all was over.
     for cluster, own in item.stash.get(_CLUSTERS, {}).items():
         words += _words(cluster)
-        if own:
+        # A shared cluster goes on with other tests: it is kept only where its directory was asked for.
+        if own or _keeps_shared():
             cluster.keep = True
             words.append(("tidelog", f"kept in {cluster.directory}"))
     if words and _FAULTS in item.stash:
