@@ -8,7 +8,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check interop soak mutants bench docs clean
+.PHONY: help setup demo test check interop soak mutants bench wheel docs clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -49,8 +49,13 @@ mutants: $(STAMP) ## old bugs brought back, and how soon an invariant notices ea
 bench: $(STAMP) ## medians of interleaved runs, a table and a plot
 	$(BIN)/python -m benchmarks
 
+wheel: ## build a wheel in dist/
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 docs: $(STAMP) ## the guide as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## what the other targets made
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .hypothesis benchmarks/out dist site

@@ -6,11 +6,11 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 
 class NotStored(Exception):
-    """The order may be lost: the customer must be told to try again."""
+    """The order may be lost: the customer must try again."""
 
 
 class Shop:
-    """Places orders. One that was placed is on as many brokers as the topic's min.insync.replicas says."""
+    """Places orders. A placed order is on at least `min.insync.replicas` brokers."""
 
     def __init__(self, bootstrap: str, topic: str, *, timeout_s: float = 30.0) -> None:
         self._topic = topic
@@ -24,22 +24,23 @@ class Shop:
         )
 
     def place(self, customer: str, order_id: str, amount: int) -> None:
-        """Returns when the order is safe; NotStored when that is not known."""
-        told: list[KafkaError | None] = []
+        """Returns when the order is safe, and raises NotStored when it may not be."""
+        answers: list[KafkaError | None] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
-            told.append(error)
+            answers.append(error)
 
         self._producer.produce(self._topic, f"{order_id}={amount}", customer, on_delivery=delivered)
         self._producer.flush()
-        (error,) = told
+        (error,) = answers
         if error is not None:
             raise NotStored(error.str())
 
 
 class Totals:
-    """One of a group of consumers. What it has added up of a partition goes away with the partition: whoever gets that
-    begins at its start, and an order that comes twice counts once.
+    """A member of a group of consumers. It forgets the totals of a partition that moves to another member.
+
+    The new owner reads the partition from its start. An order that it reads twice counts once.
     """
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
@@ -68,7 +69,7 @@ class Totals:
         return dict(found)
 
     def work(self, timeout_s: float) -> None:
-        """Reads an order, if one comes in time."""
+        """Reads one order, and waits for it at most `timeout_s`."""
         message = self._consumer.poll(timeout_s)
         if message is None or message.error() is not None:
             return

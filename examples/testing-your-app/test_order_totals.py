@@ -1,6 +1,6 @@
-"""The application through a leader that dies, brokers that are too few, and consumers that come and go.
+"""The application while a leader dies, too few brokers are in sync, and consumers join and leave.
 
-Three real brokers, started once for all tests; a topic of its own for each.
+All tests share three real brokers; each test has a topic of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +48,9 @@ def test_no_order_is_lost_or_counted_twice_when_the_leader_dies(
 
 
 @pytest.mark.tidelog_topic(replication_factor=3, config={"min.insync.replicas": "3"})
-def test_an_order_that_is_not_safe_is_refused(tidelog_shared_cluster: Cluster, tidelog_topic: str) -> None:
+def test_an_order_is_refused_while_too_few_brokers_are_in_sync(
+    tidelog_shared_cluster: Cluster, tidelog_topic: str
+) -> None:
     cluster = tidelog_shared_cluster
     shop = Shop(cluster.bootstrap, tidelog_topic)
     shop.place("ada", "order-1", 5)
@@ -66,7 +68,7 @@ def test_an_order_that_is_not_safe_is_refused(tidelog_shared_cluster: Cluster, t
 
 
 @pytest.mark.tidelog_topic(partitions=4)
-def test_who_is_left_takes_over_from_who_leaves(tidelog_shared_cluster: Cluster, tidelog_topic: str) -> None:
+def test_the_last_consumer_takes_over_all_partitions(tidelog_shared_cluster: Cluster, tidelog_topic: str) -> None:
     cluster = tidelog_shared_cluster
     shop = Shop(cluster.bootstrap, tidelog_topic)
     customers = [f"customer-{number}" for number in range(8)]

@@ -3,12 +3,13 @@
     ```console            commands after `$ `, and below each what it prints; `…` stands for anything.
     ```python title="x.py" (or any other language with a title): a file that the reader writes.
 
-A block that cannot be run has `<!-- not run: why -->` in the line above.
+A block that cannot be run has `<!-- not run: why -->` in the line above. With the reason "needs a package index" it
+runs in the interop tests, which have one.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
@@ -16,7 +17,8 @@ README = Path(__file__).parents[2] / "README.md"
 
 _FENCE = re.compile(r"^```(?P<language>\w+)?(?P<more>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
-_NOT_RUN = re.compile(r"<!-- not run: .+ -->\n$")
+_NOT_RUN = re.compile(r"<!-- not run: (?P<why>.+) -->\n$")
+_NEEDS_INDEX = "needs a package index"
 _CONTINUED = "\\"
 ANYTHING = "…"
 
@@ -31,11 +33,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What the reader is told to run. `shown`: what it prints, "" when the page does not say."""
+    """What the reader runs. `shown`: what it prints, "" when the page does not show it."""
 
     line: int
     text: str
     shown: str
+    needs_index: bool = False
 
     @property
     def fails(self) -> bool:
@@ -43,14 +46,18 @@ class Command:
         return self.shown.startswith("tidelog: ")
 
 
-def steps(page: Path) -> Iterator[File | Command]:
+def steps(page: Path, *, with_index: bool = False) -> Iterator[File | Command]:
+    """In the order of the page. Commands that need a package index are left out unless there is one."""
     text = page.read_text()
     for block in _FENCE.finditer(text):
-        if _NOT_RUN.search(text[: block.start()]):
+        not_run = _NOT_RUN.search(text[: block.start()])
+        needs_index = not_run is not None and not_run["why"] == _NEEDS_INDEX
+        if not_run is not None and not (needs_index and with_index):
             continue
         title = _TITLE.search(block["more"])
         if block["language"] == "console":
-            yield from _commands(block["body"], text.count("\n", 0, block.start("body")) + 1)
+            for command in _commands(block["body"], text.count("\n", 0, block.start("body")) + 1):
+                yield replace(command, needs_index=needs_index)
         elif title is not None:
             yield File(title[1], block["body"])
 

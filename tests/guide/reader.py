@@ -54,14 +54,10 @@ class Reader:
 
 
 @contextmanager
-def reader(folder: Path) -> Iterator[Reader]:
-    binaries = Path(sys.executable).parent
-    # Pages that speak of a checkout say .venv/bin/tidelog.
-    (folder / ".venv").symlink_to(binaries.parent)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
-    environment |= {"PATH": f"{binaries}:{environment['PATH']}", "HOME": str(folder), "NO_COLOR": "1"}
-    # Spark looks for an address of this machine, and in there is only this one.
-    environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+def reader(folder: Path, environment: Path | None = None, *, active: bool = True) -> Iterator[Reader]:
+    """A shell in `folder`. `environment` becomes its .venv, unless None; `active` puts its programs on the path."""
+    if environment is not None:
+        (folder / ".venv").symlink_to(environment)
     with subprocess.Popen(
         [*_NAMESPACE, sys.executable, "-c", _INSIDE],
         stdin=subprocess.PIPE,
@@ -69,11 +65,24 @@ def reader(folder: Path) -> Iterator[Reader]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=folder,
-        env=environment,
+        env=variables(folder, folder / ".venv" / "bin" if active else None),
     ) as shell:
         assert shell.stdin is not None and shell.stdout is not None
         try:
             yield Reader(shell.stdin, shell.stdout)
         finally:
-            # The first process of the namespace goes, and the kernel ends all others.
+            # When the first process of the namespace ends, the kernel ends all others.
             shell.kill()
+
+
+def variables(home: Path, programs: Path | None) -> dict[str, str]:
+    """The environment variables of a reader without an active environment, or with one."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TIDELOG_", "PYTHON"))}
+    del kept["PATH"]
+    kept.pop("VIRTUAL_ENV", None)
+    ours = str(Path(sys.executable).parent)
+    path = [each for each in os.environ["PATH"].split(os.pathsep) if each != ours]
+    if programs is not None:
+        path.insert(0, str(programs))
+    # Spark looks for an address of this machine, and the namespace has only this one.
+    return kept | {"PATH": os.pathsep.join(path), "HOME": str(home), "NO_COLOR": "1", "SPARK_LOCAL_IP": "127.0.0.1"}

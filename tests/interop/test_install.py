@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,9 @@ from urllib.request import urlopen
 
 import pytest
 from tests.cluster.ports import consecutive_ports
+from tests.guide.pages import GUIDE, Command, steps
+from tests.guide.reader import reader
+from tests.guide.test_guide import check
 from tests.interop.registries import NO_ANSWER, RegistryUnreachable, ensure_debian, skip_unreachable
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +107,16 @@ def test_an_install_without_extras_runs_a_cluster(installed: Path, tmp_path: Pat
             assert b"tidelog_build_info" in answer.read()
     finally:
         run(tidelog, "down", "--data", data)
+
+
+def test_the_first_ten_minutes_without_an_active_environment(installed: Path, tmp_path: Path) -> None:
+    """The rule of the installation page: write the path of each command."""
+    page = GUIDE / "first-ten-minutes.md"
+    with reader(tmp_path, installed.parent, active=False) as shell:
+        for step in steps(page):
+            assert isinstance(step, Command)
+            command = re.sub(r"(^|\| )tidelog ", r"\1.venv/bin/tidelog ", step.text, flags=re.MULTILINE)
+            check(page, step, *shell.run(command))
 
 
 @pytest.mark.parametrize(("command", "extra"), [("verify", "test"), ("campaign", "spark")])
