@@ -78,6 +78,8 @@ def first_write(bootstrap: str) -> None:
             if reason.code() not in NOT_YET:
                 raise
             _wait(deadline_s, f"no topic can be created: {reason}")
+        except TimeoutError:
+            _wait(deadline_s, "a request for a topic was not answered")
         else:
             break
     errors: list[KafkaError] = []
@@ -196,8 +198,8 @@ def machine() -> dict[str, str]:
         "tidelog": __version__,
         "commit": commit.stdout.strip(),
         "kafka": kafka_version(),
-        "librdkafka": confluent_kafka.libversion()[0],  # type: ignore[dict-item]
-        "confluent-kafka": confluent_kafka.__version__,
+        "librdkafka": str(confluent_kafka.libversion()[0]),
+        "confluent-kafka": str(confluent_kafka.__version__),
     }
 
 

@@ -55,9 +55,10 @@ def render(results: Results) -> str:
         ("replay of a failure from its seed", "yes", "no", "no"),
     ]
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    rounds = len(results.tidelog.start_s)
+    count = len(results.tidelog.start_s)
+    rounds = "one round" if count == 1 else f"the median of {count} rounds in turns"
     return (
-        f"{table}\nMeasured in one run with the same client: the median of {rounds} rounds in turns on "
+        f"{table}\nMeasured in one run with the same client: {rounds} on "
         f"{about['cores']} cores, Python {about['python']}, Java {about['java']}.\n"
         "The mock runs inside the client's process; its memory is the growth of that process.\n"
     )
@@ -82,7 +83,7 @@ def _seconds(values: Sequence[float]) -> str:
 
 
 def _megabytes(values: Sequence[float]) -> str:
-    return f"{float(f'{statistics.median(values):.2g}'):,.0f} MB" if values else "-"
+    return f"{float(f'{statistics.median(values):.3g}'):,.0f} MB" if values else "-"
 
 
 def _total(values: Sequence[int]) -> str:
