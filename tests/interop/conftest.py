@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 from tests.clients.targets import Target, one_node
 from tests.interop.kafka_jars import ensure_jars
 from tests.interop.registries import SKIP_WORD, RegistryUnreachable, ensure_debian, skip_unreachable
@@ -14,6 +15,17 @@ from tests.interop.tools import Tools
 
 HERE = Path(__file__).resolve().parent
 NEEDLESS: Final = "skipped without need"
+# A container's root has no sandbox. The rest keeps the browser from requests of its own.
+BROWSER_ARGUMENTS: Final = [
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+expect.set_options(timeout=15_000)
 
 
 class Outcomes:
@@ -71,6 +83,38 @@ def kcat() -> str:
     except RegistryUnreachable as error:
         skip_unreachable(error)
         raise
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    try:
+        chromium = ensure_debian("chromium", "chromium")
+    except RegistryUnreachable as error:
+        skip_unreachable(error)
+        raise
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=BROWSER_ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """The errors of the page. A test that expects some removes them."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
+    """A page without errors that sends requests to its own server only."""
+    context = browser.new_context(viewport=ViewportSize(width=1440, height=900), color_scheme="light")
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: None if "//127.0.0.1:" in asked.url else complaints.append(asked.url))
+    yield page
+    context.close()
+    assert complaints == []
 
 
 @pytest.fixture(scope="session")

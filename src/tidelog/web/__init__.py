@@ -1,7 +1,7 @@
-"""The live page: a cluster as it moves, and traces of simulations played back.
+"""The live page of a cluster, and the player for traces of simulations.
 
-`board` is what the page shows, `watching` and `trace` fold what nodes tell and what a trace says into it, `explain` and
-`commands` have the words and the rules behind them; all of these are plain code without I/O. `sources` brings what
-nodes, supervisor and brokers tell, `app` serves it. It imports `cluster`, `client` and below; nobody but `cli` imports
-it, and the supervisor starts it by command line.
+`board` holds everything that the page shows. `watching` fills a board from nodes, `trace` fills one from a trace.
+`explain` and `commands` hold the sentences and the rules behind them. None of these does I/O. `sources` reads from the
+nodes, the supervisor and the brokers, and `app` serves the page. This package imports `cluster`, `client` and below.
+Only `cli` imports it; the supervisor starts it by command line.
 """

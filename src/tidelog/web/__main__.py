@@ -1,6 +1,6 @@
-"""The page of a cluster as a process: ``python -m tidelog.web --data DIR --listen-v4 FD [--listen-v6 FD]``.
+"""The page's process: ``python -m tidelog.web --data DIR --listen-v4 FD [--listen-v6 FD]``.
 
-Started by the supervisor for the first visitor, on sockets that it listens on; ends with it.
+The supervisor starts it for the first visitor and passes its listening sockets. It ends with the supervisor.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def main() -> int:
         layout = directory.load()
         if layout is None:
             raise ClusterError(f"there is no cluster in {directory}")
-        # Asked for over a socket that only the owner may open: a command line is read by everybody.
+        # Read the token from a socket that only the owner may open: every user can read a command line.
         url = call(directory, "status")["ui"]
     except ClusterError as error:
         logging.getLogger("tidelog.web").error("%s", error.message)
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def _now_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - people read it beside their own clocks
+    return int(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - readers compare it with their own clocks
 
 
 if __name__ == "__main__":

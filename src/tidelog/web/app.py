@@ -1,20 +1,22 @@
-"""The page's addresses.
+"""The page's HTTP endpoints.
 
 | | |
 |---|---|
 | `GET /` and `/static/…` | the page |
-| `GET /api/about` | whether there is a cluster, and a trace that was given |
-| `GET /api/stream` | server-sent events: the board, then what changes |
-| `POST /api/command` | a button: kill, stop, start, pause, resume, isolate, slow, heal |
+| `GET /api/about` | the cluster, the trace, the internal topics, and whether the token is right |
+| `GET /api/stream` | server-sent events: the whole board, then each change |
+| `POST /api/command` | runs a button: kill, stop, start, pause, resume, isolate, slow, heal |
 | `GET /api/topics/{topic}/configs` | a topic's configs |
-| `POST /api/trace` | a trace to be played; answers what there is in it |
-| `GET /api/trace/{id}` · `GET /api/trace/{id}/frame?step=` | the same again · the state after so many lines |
+| `POST /api/trace` | takes a trace and answers with its summary |
+| `GET /api/trace/{id}` | the summary of a trace |
+| `GET /api/trace/{id}/frame?step=` | the state after that many lines |
 """
 
 import asyncio
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +32,7 @@ from tidelog.client.configs import ResourceType, describe_configs
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import ClientError
 from tidelog.cluster.errors import ClusterError
+from tidelog.metadata.names import INTERNAL_TOPICS
 from tidelog.web.audience import Audience
 from tidelog.web.board import Board
 from tidelog.web.commands import BadCommand, Command, outcome
@@ -39,7 +42,7 @@ from tidelog.web.trace import MOST_BYTES, BadTrace, Playback
 from tidelog.wire.errors import ApiError
 
 STATIC: Final = Path(__file__).parent / "static"
-# Traces that are kept for those who play them.
+# Uploaded traces that stay in memory.
 MOST_TRACES: Final = 4
 _MOST_COMMAND_BYTES: Final = 4096
 _SETTINGS: Final = ConnectionSettings(client_id="tidelog-page", connect_timeout_s=1.0, request_timeout_s=2.0)
@@ -47,7 +50,7 @@ _SETTINGS: Final = ConnectionSettings(client_id="tidelog-page", connect_timeout_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A cluster that the page shows."""
+    """The cluster that the page shows."""
 
     board: Board
     audience: Audience
@@ -57,7 +60,7 @@ class Live:
 
 
 class Refused(Exception):
-    """The answer to a request that cannot be met."""
+    """Answers a request with an error status and a reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -65,7 +68,7 @@ class Refused(Exception):
 
 
 class Page:
-    """The handlers. `live` is None when there are only traces to play; `given` is one named on the command line."""
+    """The handlers. Without a cluster `live` is None; `given` is the trace named on the command line."""
 
     def __init__(self, live: Live | None, given: Playback | None = None) -> None:
         self._live = live
@@ -76,7 +79,7 @@ class Page:
         routes = [
             Route("/", self._index),
             Mount("/static", StaticFiles(directory=STATIC)),
-            Route("/api/about", self._about),
+            Route("/api/about", partial(self._about, guard)),
             Route("/api/stream", _Stream(None if self._live is None else self._live.audience)),
             Route("/api/command", self._command, methods=["POST"]),
             Route("/api/topics/{topic}/configs", self._configs),
@@ -89,33 +92,35 @@ class Page:
     async def _index(self, _: Request) -> Response:
         return FileResponse(STATIC / "index.html")
 
-    async def _about(self, _: Request) -> Response:
+    async def _about(self, guard: Guard, request: Request) -> Response:
         live = self._live
         return JSONResponse(
             {
                 "cluster": None if live is None else {"id": live.cluster_id, "bootstrap": live.bootstrap},
                 "trace": 0 if 0 in self._traces else None,
+                "has_token": guard.has_token(request.headers),
+                "internal_topics": sorted(INTERNAL_TOPICS),
             }
         )
 
     async def _command(self, request: Request) -> Response:
         if self._live is None:
-            raise Refused(404, "there is no cluster behind this page")
+            raise Refused(404, "this page shows no cluster")
         try:
             command = Command.parse(await _json(request))
         except BadCommand as error:
             raise Refused(400, str(error)) from error
-        # As it stood when the button was pressed: a node that was killed leads nothing.
-        told = outcome(command, self._live.board)
+        # Before the command runs: a killed node leads nothing.
+        effect = outcome(command, self._live.board)
         try:
             await self._live.sources.command(command.request())
         except ClusterError as error:
             raise Refused(409, error.message) from error
-        return JSONResponse({"text": told.text, "rules": told.rules})
+        return JSONResponse({"text": effect.text, "rules": effect.rules})
 
     async def _configs(self, request: Request) -> Response:
         if self._live is None:
-            raise Refused(404, "there is no cluster behind this page")
+            raise Refused(404, "this page shows no cluster")
         try:
             async with Client(self._live.bootstrap, settings=_SETTINGS, retry_timeout_s=2.0) as client:
                 found = await describe_configs(client, ResourceType.TOPIC, request.path_params["topic"])
@@ -152,24 +157,24 @@ class Page:
         except BadTrace as error:
             raise Refused(400, str(error)) from error
         except ValueError as error:
-            raise Refused(400, "step and at want a number") from error
+            raise Refused(400, "step and at must be numbers") from error
 
     def _playback(self, request: Request) -> Playback:
         found = self._traces.get(request.path_params["id"])
         if found is None:
-            raise Refused(404, "this trace is not here any more: choose its file again")
+            raise Refused(404, "the server no longer has this trace: choose its file again")
         return found
 
 
 class _Stream:
-    """Not Starlette's own: that leaves a generator to the garbage collector when the browser goes away."""
+    """Replaces Starlette's stream, which leaves the generator to the garbage collector when the browser disconnects."""
 
     def __init__(self, audience: Audience | None) -> None:
         self._audience = audience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._audience is None or self._audience.is_full:
-            reason = "there is no cluster behind this page" if self._audience is None else "too many pages are open"
+            reason = "this page shows no cluster" if self._audience is None else "too many pages are open: close one"
             await Response(reason, 503)(scope, receive, send)
             return
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
@@ -186,7 +191,7 @@ class _Stream:
     async def _send(self, audience: Audience, send: Send) -> None:
         async with aclosing(audience.stream()) as events:
             async for event in events:
-                # Waits while the browser does not read.
+                # Blocks while the browser does not read.
                 await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
@@ -201,7 +206,7 @@ async def _body(request: Request, most: int) -> bytes:
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise Refused(413, f"more than {most} bytes are not taken")
+            raise Refused(413, f"the request is larger than {most} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -210,7 +215,7 @@ async def _json(request: Request) -> Any:
     try:
         return json.loads(await _body(request, _MOST_COMMAND_BYTES))
     except ValueError as error:
-        raise Refused(400, f"not JSON: {error}") from error
+        raise Refused(400, f"the request is not JSON: {error}") from error
 
 
 async def _refused(_: Request, error: Exception) -> Response:

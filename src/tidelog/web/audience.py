@@ -1,4 +1,4 @@
-"""Who looks at the page: streams that are woken when the board changes, and sources that run only while one is open."""
+"""The open pages: streams that wake when the board changes, and sources that run only while a page is open."""
 
 import asyncio
 import json
@@ -9,17 +9,17 @@ from typing import Any, Final
 from tidelog.client.news import News
 from tidelog.web.board import Board
 
-# What happens within this time travels together.
+# Changes within this time are sent together.
 GATHER_S: Final = 0.03
-# A reader that hears nothing for so long is told the time: a browser that is gone is found out by that.
+# A quiet stream sends the time this often: the write fails once the browser is gone.
 QUIET_S: Final = 10.0
 MOST_STREAMS: Final = 32
-# A page that is loaded anew should not have everything begin again.
+# A page that reloads within this time finds the sources still running.
 LINGER_S: Final = 3.0
 
 
 class Audience:
-    """`sources` runs from the first stream on until some time after the last."""
+    """Runs `sources` from the first stream until shortly after the last one."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -37,18 +37,18 @@ class Audience:
             stream.tell()
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """Server-sent events: first everything, then what is new.
+        """Yields server-sent events: the whole board first, then each change.
 
-        Nothing is kept for a reader that does not read: it waits at the `yield`, and then gets what is so by then.
+        A slow reader costs nothing: the stream waits at `yield`, and then sends the difference to the current board.
         """
         cursor = 0
         is_quiet = False
         with self._open() as news:
             while True:
                 if cursor != self._board.version or is_quiet:
-                    told = self._board.changes(cursor)
-                    cursor = told["version"]
-                    yield b"data: " + json.dumps(told, separators=(",", ":")).encode() + b"\n\n"
+                    changes = self._board.changes(cursor)
+                    cursor = changes["version"]
+                    yield b"data: " + json.dumps(changes, separators=(",", ":")).encode() + b"\n\n"
                 try:
                     is_quiet = False
                     async with asyncio.timeout(QUIET_S):

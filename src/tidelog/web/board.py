@@ -1,7 +1,7 @@
-"""What the page shows, and which of it is new since somebody looked last.
+"""The content of the page, with versions: a page asks for the changes since its cursor.
 
-Whoever looks keeps a cursor, nothing else: no queue is kept for anybody, so a page that does not read costs nothing,
-and one that comes back after a while gets what is so now.
+A page keeps one cursor, and the board keeps no queue. A page that does not read costs nothing; a page that returns
+gets the current state.
 """
 
 import copy
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 MOST_ENTRIES: Final = 500
-# Removals that are remembered; who has missed more is told everything.
+# Removals to remember. A cursor that missed more gets the whole board.
 MOST_REMOVED: Final = 2_000
 
 K = TypeVar("K")
@@ -21,7 +21,7 @@ PartitionKey = tuple[str, int]
 
 
 class Replica(NamedTuple):
-    """One replica in the words of its own node. A tuple, as `Partition`: thousands change at once."""
+    """One replica as its own node reports it. A tuple, like `Partition`: thousands change at once."""
 
     role: str
     leader_epoch: int
@@ -32,7 +32,7 @@ class Replica(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition as the newest metadata has it, and its replicas by node."""
+    """A partition by the newest metadata, with its replicas by node."""
 
     topic: str
     number: int
@@ -44,10 +44,10 @@ class Partition(NamedTuple):
     isr: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     recovering: bool = False
-    # Of the leader: what it has asked for and the controller has not decided, and the least ISR for acks=all.
+    # From the leader: the ISR that it proposed and the controller has not decided, and the effective min ISR.
     asked_isr: tuple[int, ...] | None = None
     min_isr: int | None = None
-    # Since when its high watermark has stood below the end of the log, once that is long.
+    # Since when the high watermark stalls below the log end; None until that has lasted long enough.
     stalled_ms: int | None = None
     held: Mapping[int, Replica] = MappingProxyType({})
 
@@ -61,7 +61,7 @@ class Partition(NamedTuple):
 
     @property
     def leading(self) -> Replica | None:
-        """The leader's own replica, while it says itself that it leads."""
+        """The leader's replica, while its node reports itself that it leads."""
         found = self.held.get(self.leader)
         return found if found is not None and found.role == "leader" else None
 
@@ -85,7 +85,7 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """A node: its process as the supervisor sees it, its registration and its place in the quorum."""
+    """A node: its process by the supervisor, its registration and its role in the metadata quorum."""
 
     id: int
     state: str = "unknown"
@@ -95,7 +95,7 @@ class NodeRow:
     deaf: tuple[int, ...] = ()
     mute: tuple[int, ...] = ()
     delay_ms: int = 0
-    # Whether it tells us anything: its offsets are those of before otherwise.
+    # Whether its watch socket is connected. If not, its offsets are the last known ones.
     heard: bool = False
     broker_epoch: int = -1
     standing: str = "unknown"
@@ -109,7 +109,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the timeline. Several of one cause are one line: `count`, and the first of the `partitions`."""
+    """A line of the timeline. One cause is one line: `count` events, with the first few `partitions`."""
 
     id: int
     time_ms: int
@@ -121,15 +121,17 @@ class Entry:
     node: int | None = None
     partitions: tuple[str, ...] = ()
     count: int = 1
+    # About internal topics only.
+    internal: bool = False
 
 
 class Versions(Generic[K, V]):
-    """A mapping that knows what changed after a version. In the order of the last change, so that looking is short."""
+    """A mapping that finds its changes after a version fast: it keeps its values in the order of their last change."""
 
     def __init__(self) -> None:
         self._values: dict[K, tuple[int, V]] = {}
         self._removed: dict[K, int] = {}
-        # Removals up to this version may have been forgotten.
+        # Removals up to this version may be forgotten.
         self.forgotten = 0
 
     def __len__(self) -> int:
@@ -177,7 +179,7 @@ class Versions(Generic[K, V]):
 
 
 class Board:
-    """Everything the page shows. Changed through `put_…`, `remove_partition` and `tell` alone."""
+    """Everything that the page shows. Only `put_…`, `remove_partition` and `tell` change it."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -186,6 +188,8 @@ class Board:
         self.nodes: Versions[int, NodeRow] = Versions()
         self.groups: Versions[str, dict[str, Any]] = Versions()
         self.timeline: Versions[int, Entry] = Versions()
+        # The page shows the first of them, when there are many.
+        self.groups_total = 0
         self._next_entry = 1
 
     def put_partition(self, partition: Partition) -> None:
@@ -202,7 +206,12 @@ class Board:
     def node(self, node_id: int) -> NodeRow:
         return self.nodes.get(node_id) or NodeRow(id=node_id)
 
-    def put_groups(self, groups: Mapping[str, dict[str, Any]]) -> None:
+    def put_groups(self, groups: Mapping[str, dict[str, Any]], total: int | None = None) -> None:
+        """Replaces the groups. `total` counts those of the cluster when these are only the first of them."""
+        total = len(groups) if total is None else total
+        if total != self.groups_total:
+            self.groups_total = total
+            self._bump()
         for group in [each["id"] for each in self.groups if each["id"] not in groups]:
             self.groups.remove(group, self._bump())
         for name, group in groups.items():
@@ -210,7 +219,7 @@ class Board:
                 self.groups.put(name, group, self._bump())
 
     def tell(self, entry: Entry) -> int:
-        """Adds to the timeline, or (with an id) puts another in its place; returns its id."""
+        """Adds an entry, or replaces the entry with the same id. Returns the id."""
         if not entry.id:
             entry = replace(entry, id=self._next_entry)
             self._next_entry += 1
@@ -220,7 +229,7 @@ class Board:
         return entry.id
 
     def changes(self, cursor: int) -> dict[str, Any]:
-        """What is new since the version `cursor`; 0: everything."""
+        """The changes since the version `cursor`; 0 means everything."""
         parts: tuple[Versions[Any, Any], ...] = (self.partitions, self.nodes, self.groups)
         reset = cursor == 0 or cursor > self.version or any(cursor < part.forgotten for part in parts)
         since = 0 if reset else cursor
@@ -233,8 +242,9 @@ class Board:
         if not reset:
             found["gone"] = self.partitions.removed_since(since)
             found["groups_gone"] = self.groups.removed_since(since)
-        told = {name: rows for name, rows in found.items() if rows}
-        return {"version": self.version, "now": self.now_ms, **({"reset": True} if reset else {}), **told}
+        filled = {name: rows for name, rows in found.items() if rows}
+        head = {"version": self.version, "now": self.now_ms, "groups_total": self.groups_total}
+        return {**head, **({"reset": True} if reset else {}), **filled}
 
     def copy(self) -> "Board":
         twin = copy.copy(self)

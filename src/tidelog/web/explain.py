@@ -1,6 +1,6 @@
-"""Why an event or a fault happens, in a sentence, with the numbers of the rules behind it.
+"""Explains each event and fault in one sentence, with the numbers of the rules behind it.
 
-The rules stand in docs/internals/behaviours.md; the words of an event are its own (`core/events.py`).
+docs/internals/behaviours.md defines the rules. `core/events.py` defines the text of each event.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,13 +25,14 @@ def _elected(told: Told) -> Reason:
     if told["leader"] < 0:
         return Reason(
             "election",
-            "Nobody that is in the ISR or the ELR is alive, and an unclean leader is not allowed: the partition waits.",
+            "No member of the ISR or the ELR is alive, and the topic does not allow an unclean leader. The partition "
+            "is offline until one of them returns.",
             ("C3", "C5"),
             "error",
         )
     return Reason(
         "election",
-        "The first member of the ISR in assignment order whose broker is alive leads, in an epoch one higher.",
+        "The controller picks the first live ISR member in assignment order and raises the leader epoch by one.",
         ("C3",),
     )
 
@@ -40,157 +41,176 @@ def _isr_changed(told: Told) -> Reason:
     if len(told["new_isr"]) < len(told["old_isr"]):
         return Reason(
             "isr",
-            "A replica whose broker is fenced, or that has not had everything for replica.lag.time.max.ms, leaves: the "
-            "high watermark no longer waits for it.",
+            "A replica leaves the ISR when its broker is fenced, or when it has lagged for replica.lag.time.max.ms. "
+            "The high watermark no longer waits for it.",
             ("I1", "I2"),
             "warning",
         )
     return Reason(
         "isr",
-        "A follower joins when it has reached the high watermark and the start of the leader's epoch; from then on "
-        "nothing is committed without it.",
+        "A follower joins the ISR when it has reached the high watermark and the start of the leader epoch. From then "
+        "on, a record is committed only after this follower has it.",
         ("I3",),
     )
 
 
 def _quorum(told: Told) -> Reason:
     if told["leader"] < 0:
-        return Reason("quorum", "Without a leader of the metadata quorum nothing is decided.", ("Q5",), "warning")
-    return Reason("quorum", "A majority of the voters chose the log that is at least as complete.", ("Q2", "Q3"))
+        return Reason(
+            "quorum", "Without a quorum leader no metadata changes: no election, no new topic.", ("Q5",), "warning"
+        )
+    return Reason("quorum", "A majority of the voters elected a node whose metadata log is complete.", ("Q2", "Q3"))
 
 
 _EVENTS: Final[Mapping[str, Reason | Callable[[Told], Reason]]] = {
     "leader_elected": _elected,
     "unclean_leader_elected": Reason(
         "election",
-        "Nobody eligible is alive, and the topic allows any replica to lead: what only the others had is lost.",
+        "No eligible replica is alive, and the topic allows an unclean leader. Records that it lacks are lost.",
         ("C3", "C6"),
         "error",
     ),
     "leadership_taken": Reason(
-        "election", "A new leader truncates nothing: its epoch begins at the end of its log.", ("E4",)
+        "election", "A new leader truncates nothing. Its epoch begins at its log end offset.", ("E4",)
     ),
     "unclean_leader_started": Reason(
         "election",
-        "Offsets from here on are given anew, and the ISR does not grow until it has recovered.",
+        "New records reuse offsets from here on. The ISR does not grow until this leader has recovered.",
         ("C6",),
         "error",
     ),
     "isr_changed": _isr_changed,
     "isr_change_refused": Reason(
         "isr",
-        "The controller decides by the newest metadata; until that arrives here the larger set counts.",
+        "The controller decides on newer metadata. Until that metadata arrives, this leader uses the larger ISR.",
         ("I5", "C4"),
         "warning",
     ),
     "log_truncated": Reason(
         "truncation",
-        "A follower cuts its log where it differs from the leader's, never at its high watermark: what is cut was "
-        "never committed.",
+        "A follower truncates its log where it diverges from the leader's log, never below its high watermark. The "
+        "removed records were never committed.",
         ("E3",),
         "warning",
     ),
     "committed_records_lost": Reason(
         "truncation",
-        "After an unclean election even committed records give way to the new leader's log.",
+        "After an unclean election the new leader's log wins, even over committed records.",
         ("C6",),
         "error",
     ),
     "log_recovered": Reason(
-        "node", "No write waits for the disk: after a crash the log ends with its last whole batch.", ("W4", "W6")
+        "node",
+        "Writes do not wait for the disk. After a crash the log ends with its last complete batch.",
+        ("W4", "W6"),
     ),
     "log_directory_offline": Reason(
-        "fault", "A failed directory takes only its own partitions offline; their leadership moves.", ("C10",), "error"
+        "fault",
+        "A failed log directory takes only its own partitions offline. Other replicas become their leaders.",
+        ("C10",),
+        "error",
     ),
     "broker_registered": Reason(
-        "node", "Every process of a broker gets a broker epoch of its own and starts fenced.", ("C2",)
+        "node", "Each broker process gets a new broker epoch when it registers, and starts fenced.", ("C2",)
     ),
     "broker_fenced": Reason(
         "node",
-        "A broker whose connections broke and that refuses new ones is fenced at once, one that is only silent after "
+        "A broker that refuses connections is fenced at once. A broker that is only silent is fenced after "
         "broker.session.timeout.ms.",
         ("C2",),
         "warning",
     ),
     "broker_unfenced": Reason(
-        "node", "It has replayed the metadata as far as its own registration: it may lead.", ("C2",)
+        "node", "The broker has replayed the metadata log up to its own registration. It may lead again.", ("C2",)
     ),
     "broker_shutting_down": Reason(
-        "node", "A controlled shutdown moves leadership away before the broker stops.", ("C9",)
+        "node", "A controlled shutdown moves leadership to other brokers before the broker stops.", ("C9",)
     ),
     "quorum_leader_changed": _quorum,
     "controller_activated": Reason(
-        "quorum", "The leader of the quorum decides alone; it answers after commit.", ("C1",)
+        "quorum",
+        "The quorum leader is the active controller. It answers a request after its decision commits.",
+        ("C1",),
     ),
-    "controller_resigned": Reason("quorum", "A leader without a majority resigns.", ("Q3",), "warning"),
+    "controller_resigned": Reason(
+        "quorum", "A quorum leader that cannot reach a majority resigns.", ("Q3",), "warning"
+    ),
     "group_rebalanced": Reason(
-        "group", "Members came or went: the partitions are shared out anew, under a generation one higher."
+        "group", "Members joined or left. The group assigns its partitions again, in a new generation."
     ),
     "group_member_removed": Reason(
-        "group", "Its partitions go to the others; what it commits from now on is refused.", severity="warning"
+        "group",
+        "The other members take its partitions. Offset commits from this member are rejected.",
+        severity="warning",
     ),
-    "topic_created": Reason("topic", "Replicas are spread over the brokers, leaders are balanced.", ("C11",)),
-    "topic_deleted": Reason("topic", "Its logs are removed everywhere.", ("C1",)),
+    "topic_created": Reason("topic", "The controller spreads replicas and leaders evenly over the brokers.", ("C11",)),
+    "topic_deleted": Reason("topic", "Every broker removes its logs of this topic.", ("C1",)),
 }
 
 
 def reason_of(event: Told) -> Reason | None:
-    """Why; None of events that are not for the timeline."""
+    """Explains an event, or returns None for an event that the timeline leaves out."""
     found = _EVENTS.get(event["event"])
     return found(event) if callable(found) else found
 
 
 STALLED: Final = Reason(
     "stall",
-    "Nothing is committed before every member of the ISR has it: one of them is behind, and leaves the ISR only after "
+    "A record is committed only after every ISR member has it. One member lags, and leaves the ISR only after "
     "replica.lag.time.max.ms.",
     ("W1", "I1"),
     "warning",
 )
 STALLED_BELOW_MIN_ISR: Final = Reason(
     "stall",
-    "The ISR is below min.insync.replicas: the high watermark stands still, and acks=all is refused.",
+    "The ISR is smaller than min.insync.replicas. The high watermark cannot move, and acks=all writes are refused.",
     ("W1", "P2"),
     "error",
 )
-MOVES_AGAIN: Final = Reason("stall", "Everyone in the ISR has it: it is committed.", ("W1",))
+MOVES_AGAIN: Final = Reason("stall", "Every ISR member has the records, so they are committed.", ("W1",))
 
-DROPPED: Final = Reason("node", "They came faster than they were read here: a broker waits for nobody who watches.")
+DROPPED: Final = Reason(
+    "node", "The node produced events faster than this page reads them. A broker does not wait for its watchers."
+)
 
-# Of a node's process, as its supervisor tells it.
+# By the state of the node's process, which the supervisor reports.
 NODE_STATES: Final[Mapping[str, Reason]] = {
-    "starting": Reason("node", "A new process never goes on leading in the epoch of the one before it.", ("E6", "C2")),
+    "starting": Reason("node", "A new process never leads in an epoch that its predecessor led.", ("E6", "C2")),
     "running": Reason(
-        "node", "It serves: its followers' logs are compared with their leaders', then it catches up.", ("E3", "I3")
+        "node",
+        "The node serves requests. Its replicas compare their logs with their leaders' logs and then catch up.",
+        ("E3", "I3"),
     ),
     "paused": Reason(
         "fault",
-        "Its connections stay open and silent: the ISR shrinks by time, the broker is fenced when its session ends.",
+        "Its connections stay open but silent. The ISR shrinks after the lag time, and the controller fences the "
+        "broker when its session times out.",
         ("I1", "C2"),
         "warning",
     ),
-    "stopping": Reason("node", "It gives leadership away first.", ("C9",)),
-    "stopped": Reason("node", "It has left in order: its logs are flushed and marked clean.", ("C9", "C5")),
+    "stopping": Reason("node", "The node moves leadership to other brokers before it stops.", ("C9",)),
+    "stopped": Reason("node", "The shutdown was clean: the logs are flushed and marked clean.", ("C9", "C5")),
     "killed": Reason(
         "fault",
-        "No flush and no goodbye: its connections are refused, so the controller fences it at once.",
+        "The process ended without a flush. Its port refuses connections, so the controller fences it at once.",
         ("C2", "C3"),
         "error",
     ),
-    "crashed": Reason("fault", "The process ended by itself.", ("C2",), "error"),
+    "crashed": Reason("fault", "The process ended unexpectedly. Its log file shows the reason.", ("C2",), "error"),
 }
 ISOLATED: Final = Reason(
     "fault",
-    "Bytes between it and others stop silently: it leaves ISRs by time, and what it leads goes to others.",
+    "The network between this node and the others drops every byte. Its replicas leave their ISRs after the lag time, "
+    "and other brokers take over its leaderships.",
     ("I1", "C2", "E5"),
     "warning",
 )
 SLOWED: Final = Reason(
     "fault",
-    "Lag is time and not a count: a late follower stays in the ISR while it has everything from time to time.",
+    "Lag is measured in time, not in records. A slow follower stays in the ISR if it catches up now and then.",
     ("I1",),
     "warning",
 )
 HEALED: Final = Reason(
-    "fault", "Logs are compared by epochs, cut where they differ, and followers catch up.", ("E3", "I3")
+    "fault", "Followers compare leader epochs, truncate where their logs diverge, and catch up.", ("E3", "I3")
 )

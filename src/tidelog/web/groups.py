@@ -1,18 +1,18 @@
-"""Consumer groups as the page shows them. Their lag moves with the partitions' offsets, which are told anyway."""
+"""Consumer groups as the page shows them. The browser computes their lag from the offsets of the partitions."""
 
 from typing import Any, Final
 
 from tidelog.client.client import Client
 from tidelog.client.groups import committed_offsets, describe_group, list_groups
 
-# More are not shown: each costs two requests.
+# The page shows this many: each group costs two requests.
 MOST_GROUPS: Final = 50
 
 
-async def look(client: Client) -> dict[str, dict[str, Any]]:
-    """By group id; ApiError or ClientError when somebody who knows does not answer."""
+async def look(client: Client) -> tuple[dict[str, dict[str, Any]], int]:
+    """The first groups by id, and the number of all groups. Raises ApiError or ClientError without an answer."""
     listed = await list_groups(client)
-    return {group.group_id: await _group(client, group.group_id) for group in listed[:MOST_GROUPS]}
+    return {group.group_id: await _group(client, group.group_id) for group in listed[:MOST_GROUPS]}, len(listed)
 
 
 async def _group(client: Client, group: str) -> dict[str, Any]:

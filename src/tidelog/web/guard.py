@@ -1,8 +1,8 @@
-"""Who may ask: requests to a loopback name from a page of ours, and buttons only with the token of this start.
+"""Checks every request: a loopback Host, an Origin of this page, and the cluster's token for every change.
 
-A page elsewhere can make a browser send requests here, under a name of its own that resolves to loopback (DNS
-rebinding): then Host is not ours. It can send them from its own origin: then Origin is not ours. And it does not know
-the token, which stands only in the ready line and in the address it gives.
+Another site can make a browser send requests here under a name that resolves to loopback (DNS rebinding): the Host
+check refuses them. It can send requests from its own origin: the Origin check refuses them. It does not know the
+token, which only the address printed by `tidelog up` carries.
 """
 
 import secrets
@@ -30,41 +30,43 @@ HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The status and the line that answer."""
+    """The status and the line of the answer."""
 
     status: int
     reason: str
 
 
 class Guard:
-    """The checks, without a server: `refuses` has the reason or None."""
+    """The checks, without a server."""
 
     def __init__(self, port: int, token: str) -> None:
         names = ("127.0.0.1", "localhost", "[::1]")
-        # A browser leaves out the port that http has by itself.
+        # A browser omits the default port of http.
         self._hosts = frozenset({f"{name}:{port}" for name in names} | (set(names) if port == 80 else set()))
         self._token = token.encode()
 
     def refuses(self, method: str, headers: Mapping[str, str]) -> Refusal | None:
-        """Names of headers in lower case."""
+        """Returns the refusal, or None for a request that may pass. Header names are in lower case."""
         if method not in ("GET", "HEAD", "POST"):
-            return Refusal(405, "GET and POST are all there is")
+            return Refusal(405, "this page answers GET and POST only")
         if headers.get("host", "").lower() not in self._hosts:
-            return Refusal(421, "this page is served to loopback names only")
+            return Refusal(421, "this page answers to 127.0.0.1, localhost and [::1] only")
         origin = headers.get("origin")
         if origin is not None and origin.lower().removeprefix("http://") not in self._hosts:
-            return Refusal(403, "another site's page may not ask this")
+            return Refusal(403, "requests from other sites are refused")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
-            return Refusal(403, "another site's page may not ask this")
-        if method == "POST" and not secrets.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self._token):
-            return Refusal(
-                401, "the token of this start is missing or wrong: open the address that `tidelog up` printed"
-            )
+            return Refusal(403, "requests from other sites are refused")
+        if method == "POST" and not self.has_token(headers):
+            return Refusal(401, "the token is missing or wrong: open the address that `tidelog up` printed")
         return None
+
+    def has_token(self, headers: Mapping[str, str]) -> bool:
+        """Compares in constant time."""
+        return secrets.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self._token)
 
 
 class Guarded:
-    """An application behind the guard; every answer carries the headers that keep others out."""
+    """An application behind the guard. Every answer carries the security headers."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""A page put together and served until it is told to stop."""
+"""Builds the page and serves it until a signal stops it."""
 
 import asyncio
 import signal
@@ -31,7 +31,7 @@ def live_page(directory: ClusterDir, layout: ClusterLayout, now_ms: Callable[[],
 async def serve(
     sockets: Sequence[socket.socket], *, token: str, live: Live | None = None, given: Playback | None = None
 ) -> None:
-    """On sockets that listen already, all on one port, until SIGINT or SIGTERM."""
+    """Serves on listening sockets, all of one port, until SIGINT or SIGTERM."""
     guard = Guard(sockets[0].getsockname()[1], token)
     config = uvicorn.Config(
         Page(live, given).application(guard),
@@ -51,7 +51,7 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Ends in order by a signal, and then the process has done what it was asked: uvicorn would raise it again."""
+    """Exits cleanly after a signal. Without this, uvicorn raises the signal again after its shutdown."""
 
     def end(self) -> None:
         self.should_exit = True

@@ -1,6 +1,6 @@
-"""Brings what nodes, supervisor and coordinators tell to a board, while somebody looks at it.
+"""Reads from the nodes, the supervisor and the group coordinators into a board, while a page is open.
 
-Nodes and supervisor tell by themselves over unix sockets in the cluster's directory; only groups are asked for.
+Nodes and the supervisor push over unix sockets in the cluster's directory. Only consumer groups are polled.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from tidelog.wire.errors import ApiError
 
 log = logging.getLogger("tidelog.web")
 
-# A node that is down is tried again so often, and high watermarks that stand still are looked at.
+# How often to reconnect to a node that is down, and to check for stalled high watermarks.
 _RETRY_S: Final = 0.2
 _TICK_S: Final = 0.25
 _GROUPS_S: Final = 2.0
 _CONNECT_S: Final = 1.0
-# The first line of a node has all of its partitions.
+# The first line of a node holds all of its partitions.
 _MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 _COMMAND_S: Final = 90.0
 _SETTINGS: Final = ConnectionSettings(client_id="tidelog-page", connect_timeout_s=1.0, request_timeout_s=2.0)
 
 
 class Sources:
-    """Of one cluster. `changed` is called after every change of the board."""
+    """The sources of one cluster. They call `changed` after every change of the board."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Sources:
         self._changed = changed
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._again(self._follow_supervisor))
@@ -63,29 +63,29 @@ class Sources:
                 tasks.create_task(self._follow_groups())
                 tasks.create_task(self._tick())
         finally:
-            self._watching.nobody_looks()
+            self._watching.page_closed()
 
     async def command(self, request: dict[str, Any]) -> None:
-        """Has the supervisor do something; ClusterError with its reason if it does not."""
+        """Sends a command to the supervisor. Raises ClusterError with the reason if the supervisor refuses."""
         try:
             async with asyncio.timeout(_COMMAND_S), _connected(self._directory.control_socket) as (reader, writer):
                 writer.write(json.dumps(request).encode() + b"\n")
                 line = await reader.readline()
         except TimeoutError as error:
-            raise ClusterError("the supervisor did not answer in time") from error
+            raise ClusterError(f"the supervisor did not answer within {_COMMAND_S:.0f} s") from error
         except OSError as error:
             raise ClusterError(f"the supervisor cannot be reached: {error.strerror or error}") from error
-        answer = json.loads(line) if line else {"error": "the supervisor ended"}
+        answer = json.loads(line) if line else {"error": "the supervisor closed the connection"}
         if not answer.get("ok"):
-            raise ClusterError(str(answer.get("error", "no reason given")))
+            raise ClusterError(str(answer.get("error", "the supervisor gave no reason")))
 
     async def _again(self, follow: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             try:
                 await follow()
             except (OSError, ValueError) as error:
-                # Down, or on its way: its state is told by the supervisor.
-                log.debug("%s", error)
+                # The node is down or starting; the supervisor reports its state.
+                log.debug("connection lost, trying again: %s", error)
             await asyncio.sleep(_RETRY_S)
 
     async def _follow_supervisor(self) -> None:
@@ -113,10 +113,10 @@ class Sources:
         async with Client(self._layout.bootstrap, settings=_SETTINGS, retry_timeout_s=_GROUPS_S) as client:
             while True:
                 try:
-                    self._watching.board.put_groups(await groups.look(client))
+                    self._watching.board.put_groups(*await groups.look(client))
                     self._changed()
                 except (ApiError, ClientError) as error:
-                    log.debug("groups: %s", error)
+                    log.debug("cannot read consumer groups: %s", error)
                 await asyncio.sleep(_GROUPS_S)
 
     async def _tick(self) -> None:
@@ -130,7 +130,7 @@ class Sources:
 
 @asynccontextmanager
 async def _connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    # In a thread: with a process that is stopped the kernel may make us wait.
+    # In a thread: the kernel may block a connect to a stopped process.
     sock = await asyncio.to_thread(control_socket.connect, path, _CONNECT_S)
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=_MOST_LINE_BYTES)
     try:

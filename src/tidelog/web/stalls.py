@@ -1,4 +1,4 @@
-"""High watermarks that stand still below the end of their log."""
+"""Finds high watermarks that stall below the end of their log."""
 
 from typing import Final
 
@@ -6,19 +6,19 @@ from tidelog.web.board import Board, Partition, PartitionKey
 from tidelog.web.explain import MOVES_AGAIN, STALLED, STALLED_BELOW_MIN_ISR
 from tidelog.web.timeline import Timeline
 
-# A write takes milliseconds to be committed; nodes that have very much to tell do it once a second.
+# A commit takes milliseconds. A node with very many changes reports once a second.
 STALL_MS: Final = 2_000
 
 
 class Stalls:
-    """Looks at partitions as they change, and at those that wait as time goes by."""
+    """Checks each partition when it changes, and the waiting ones as time passes."""
 
     def __init__(self) -> None:
-        # Those with records that are not committed: their high watermark, and since when it stands there.
+        # Partitions with uncommitted records: their high watermark, and since when it has been there.
         self._waiting: dict[PartitionKey, tuple[int, int]] = {}
 
     def look(self, partition: Partition, now_ms: int) -> Partition:
-        """Remembers how it stands; once it moves again it is stalled no longer."""
+        """Records the position of the high watermark. A partition whose high watermark moves is no longer stalled."""
         leading = partition.leading
         if leading is None or leading.high_watermark >= leading.log_end_offset:
             self._waiting.pop(partition.key, None)
@@ -30,7 +30,7 @@ class Stalls:
         return partition
 
     def tick(self, board: Board, timeline: Timeline, now_ms: int) -> None:
-        """Tells of those that have stood long enough."""
+        """Reports the partitions that have waited long enough."""
         for key, (high_watermark, since_ms) in list(self._waiting.items()):
             partition = board.partitions.get(key)
             if partition is None:
@@ -39,10 +39,10 @@ class Stalls:
                 board.put_partition(partition._replace(stalled_ms=since_ms))
                 below = partition.min_isr is not None and len(partition.isr) < partition.min_isr
                 timeline.say(
-                    f"{partition.name}: the high watermark stands at {high_watermark}",
+                    f"{partition.name}: the high watermark stalls at {high_watermark}",
                     STALLED_BELOW_MIN_ISR if below else STALLED,
                     now_ms,
-                    partition=partition.name,
+                    partition=partition.key,
                     cause=("stall", "below" if below else "behind"),
                 )
 
@@ -57,13 +57,13 @@ def _moving(partition: Partition) -> Partition:
 
 
 def moves_again(before: Partition | None, after: Partition, timeline: Timeline, now_ms: int) -> None:
-    """To be told when `look` has ended a stall."""
+    """Reports the end of a stall."""
     if before is not None and before.stalled_ms is not None and after.stalled_ms is None:
         waited_s = (now_ms - before.stalled_ms) / 1000
         timeline.say(
             f"{after.name}: the high watermark moves again, after {waited_s:.1f} s",
             MOVES_AGAIN,
             now_ms,
-            partition=after.name,
+            partition=after.key,
             cause=("stall", "over"),
         )

@@ -1,42 +1,46 @@
-"""Lines of the timeline from events. What strikes many partitions for one reason is one line that counts them."""
+"""Turns events into lines of the timeline. One cause that affects many partitions is one line that counts them."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tidelog.web.board import Board, Entry
+from tidelog.metadata.names import INTERNAL_TOPICS
+from tidelog.web.board import Board, Entry, PartitionKey
 from tidelog.web.explain import Reason, reason_of
 
-# Events of one kind and reason that come within this time belong together.
+# Events of one kind and reason within this time are one line.
 TOGETHER_MS: Final = 1_000
 MOST_NAMED: Final = 24
 _OFFSET: Final = re.compile(r"offset \d+")
 
 
 class Timeline:
-    """Writes to a board's timeline."""
+    """Writes to the timeline of a board."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        # The last line of each cause.
-        self._last: dict[tuple[str, str], int] = {}
-        # Every node tells who leads the quorum; the first to do so is enough.
+        # The last line of each cause, apart for internal topics.
+        self._last: dict[tuple[str, str, bool], int] = {}
+        # Every node reports a new quorum leader; the first report is enough.
         self._quorum: tuple[int, int] = (-1, -1)
 
     def event(self, told: Mapping[str, Any], node: int, time_ms: int, text: str) -> None:
-        """What a node tells of itself."""
+        """Adds an event of a node."""
         if told["event"] == "quorum_leader_changed" and not self._is_news(told["leader"], told["epoch"]):
             return
         reason = reason_of(told)
         if reason is None:
             return
-        # Elsewhere than in its own log a node has a number.
+        # "this node" is clear in the log of a node, but not here.
         text = text.replace("this node", f"node {node}", 1)
-        name = f"{told['topic']}-{told['partition']}" if "partition" in told else None
-        # Where each of them stood is no other cause.
-        cause = _OFFSET.sub("offset", str(told.get("reason", ""))) if name is not None else text
-        self.say(text, reason, time_ms, node=node, partition=name, cause=(str(told["event"]), cause))
+        partition = (told["topic"], told["partition"]) if "partition" in told else None
+        # The same reason at another offset is the same cause.
+        cause = _OFFSET.sub("offset", str(told.get("reason", ""))) if partition is not None else text
+        internal = told.get("topic") in INTERNAL_TOPICS
+        self.say(
+            text, reason, time_ms, node=node, partition=partition, cause=(str(told["event"]), cause), internal=internal
+        )
 
     def say(
         self,
@@ -45,18 +49,21 @@ class Timeline:
         time_ms: int,
         *,
         node: int | None = None,
-        partition: str | None = None,
+        partition: PartitionKey | None = None,
         cause: tuple[str, str] | None = None,
+        internal: bool = False,
     ) -> None:
-        cause = cause or (reason.kind, text)
-        before = self._board.timeline.get(self._last.get(cause, 0))
-        if before is not None and partition is not None and time_ms - before.time_ms <= TOGETHER_MS:
+        internal = internal or (partition is not None and partition[0] in INTERNAL_TOPICS)
+        key = (*(cause or (reason.kind, text)), internal)
+        name = None if partition is None else f"{partition[0]}-{partition[1]}"
+        before = self._board.timeline.get(self._last.get(key, 0))
+        if before is not None and name is not None and time_ms - before.time_ms <= TOGETHER_MS:
             names = before.partitions
-            if partition not in names and len(names) < MOST_NAMED:
-                names = (*names, partition)
+            if name not in names and len(names) < MOST_NAMED:
+                names = (*names, name)
             self._board.tell(replace(before, partitions=names, count=before.count + 1))
             return
-        self._last[cause] = self._board.tell(
+        self._last[key] = self._board.tell(
             Entry(
                 id=0,
                 time_ms=time_ms,
@@ -66,7 +73,8 @@ class Timeline:
                 why=reason.why,
                 rules=reason.rules,
                 node=node,
-                partitions=() if partition is None else (partition,),
+                partitions=() if name is None else (name,),
+                internal=internal,
             )
         )
         if len(self._last) > 2 * MOST_NAMED:
@@ -78,7 +86,7 @@ class Timeline:
         return twin
 
     def _is_news(self, leader: int, epoch: int) -> bool:
-        """That a node knows of no leader is news of that node alone, and soon over."""
+        """False for a leader that is known already, and for a node that briefly knows no leader."""
         if leader < 0 or (leader, epoch) == self._quorum or epoch < self._quorum[1]:
             return False
         self._quorum = (leader, epoch)

@@ -1,4 +1,4 @@
-"""A trace of `tidelog sim` (docs/trace.md) as states of a board, one for each of its lines, forward and back."""
+"""Plays a trace of `tidelog sim` (docs/trace.md): one state of the board for each line, forward and back."""
 
 import json
 import math
@@ -14,25 +14,25 @@ from tidelog.web.words import in_words
 
 FORMAT: Final = 1
 MOST_BYTES: Final = 64 * 1024 * 1024
-# A state is kept for each so many lines: going back costs at most as many lines.
+# One state is kept every so many lines; a step back replays at most that many.
 EVERY: Final = 512
-# What a trace tells of faults that did not strike, or not yet.
+# Events of faults that had no effect, or none yet.
 _NOTHING_STRUCK: Final = ("skipped", "armed", "missed", "asked")
 
 
 class BadTrace(ValueError):
-    """Not a trace, or of a format that is not known here."""
+    """The file is not a trace, or has an unknown format."""
 
 
 class Folding:
-    """The one door: `line`."""
+    """Applies the lines of a trace to a board, one `line` at a time."""
 
     def __init__(self) -> None:
         self.board = Board()
         self._timeline = Timeline(self.board)
         self._stalls = Stalls()
         self._groups: dict[str, dict[tuple[str, int], int]] = {}
-        # Faults by their number in the plan: their end has nothing else.
+        # The kinds of faults by number: the end of a fault names only its number.
         self._faults: dict[int, str] = {}
 
     def copy(self) -> "Folding":
@@ -56,7 +56,7 @@ class Folding:
         elif source == "metadata" and "partition" in told:
             self._metadata(told)
         elif told["event"] == "snapshot_fetched":
-            # Of all that is decided, and so of no partition. Those that are written are too many to tell.
+            # It covers all metadata, so it has no partition. Written snapshots are too frequent to list.
             self._timeline.say(in_words(told), Reason("quorum", "", ("Q6",)), now_ms, node=told.get("node"))
         elif source == "fault":
             self._fault(told, now_ms)
@@ -69,7 +69,7 @@ class Folding:
         for node, roles in told.get("roles", {}).items():
             self.board.put_node(NodeRow(id=int(node), roles=tuple(roles.split(",")), state="running", heard=True))
         severity = "error" if told["event"] == "broken" else "info"
-        text = in_words(told) if told["event"] == "broken" else f"the run: {in_words(told)}"
+        text = in_words(told) if told["event"] == "broken" else f"run: {in_words(told)}"
         self._timeline.say(text, Reason("node", "", (), severity), now_ms)
 
     def _node(self, told: Mapping[str, Any], now_ms: int) -> None:
@@ -99,7 +99,7 @@ class Folding:
             self._timeline.say(f"node {told['node']} {words}", NODE_STATES[state], now_ms, node=told["node"])
         elif event == "end":
             kind = self._faults.pop(told["number"], f"fault {told['number']}")
-            self._timeline.say(f"{kind} is over", Reason("fault", ""), now_ms)
+            self._timeline.say(f"{kind} has ended", Reason("fault", ""), now_ms)
         elif event not in _NOTHING_STRUCK:
             if "number" in told:
                 self._faults[told["number"]] = event.replace("_", " ")
@@ -108,7 +108,7 @@ class Folding:
     def _metadata(self, told: Mapping[str, Any]) -> None:
         known = self._partition(told)
         replicas = tuple(told["replicas"])
-        # Who has left the assignment has no replica any more.
+        # A node outside the assignment has no replica.
         held = {node: replica for node, replica in known.held.items() if node in replicas}
         changed = known._replace(replicas=replicas, isr=tuple(told["isr"]), elr=tuple(told["elr"]), held=held)
         if "leader" in told:
@@ -152,7 +152,7 @@ class Folding:
 
 
 class Playback:
-    """A whole trace. Steps count from 0, the state before the first line, to `len`, that after the last."""
+    """A whole trace. Step 0 is the state before the first line, step `len` the state after the last."""
 
     def __init__(self, lines: Iterable[bytes | str]) -> None:
         self._lines: list[dict[str, Any]] = []
@@ -163,18 +163,18 @@ class Playback:
             raise BadTrace("the trace is empty")
         first = self._lines[0]
         if (first["source"], first["event"]) != ("run", "seed"):
-            raise BadTrace("the first line of a trace is that of its seed")
+            raise BadTrace("this is not a trace of `tidelog sim`: the first line does not name the seed")
         if first.get("format") != FORMAT:
-            raise BadTrace(f"the trace has format {first.get('format')}, known here is {FORMAT}")
+            raise BadTrace(f"the trace has format {first.get('format')}, but this version reads format {FORMAT}")
         self._kept: dict[int, Folding] = {0: Folding()}
-        # The last state that was asked for: the next step goes on from it.
+        # The last requested state; the next step continues from it.
         self._at, self._folding = 0, Folding()
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def summary(self) -> dict[str, Any]:
-        """What a slider needs: when each notable step is, and of which kind."""
+        """The data of the slider: the time and kind of each notable step."""
         notable = [
             [step, line["t"], line["source"], line["event"]]
             for step, line in enumerate(self._lines, 1)
@@ -190,7 +190,7 @@ class Playback:
         }
 
     def frame(self, step: int) -> dict[str, Any]:
-        """The state after so many lines, and the line that led to it."""
+        """The state after `step` lines, and the last of these lines."""
         step = min(max(step, 0), len(self))
         self._go_to(step)
         line = self._lines[step - 1] if step else None
@@ -202,7 +202,7 @@ class Playback:
         }
 
     def step_at(self, seconds: float) -> int:
-        """The last step that is not later."""
+        """The last step up to this time."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -220,7 +220,7 @@ class Playback:
             try:
                 self._folding.line(self._lines[self._at])
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise BadTrace(f"line {self._at + 1} is not of a trace: {error!r}") from error
+                raise BadTrace(f"line {self._at + 1} is not a line of a trace: {error!r}") from error
             self._at += 1
             if self._at % EVERY == 0 and self._at not in self._kept:
                 self._kept[self._at] = self._folding.copy()
@@ -234,16 +234,16 @@ def _parsed(line: bytes | str, number: int) -> dict[str, Any]:
     except RecursionError as error:
         raise BadTrace(f"line {number} is not JSON: nested too deeply") from error
     if not isinstance(told, dict) or not {"t", "source", "event"} <= told.keys():
-        raise BadTrace(f"line {number} is not of a trace: it lacks t, source or event")
+        raise BadTrace(f"line {number} is not a line of a trace: t, source or event is missing")
     if type(told["t"]) not in (int, float) or not math.isfinite(told["t"]):
-        raise BadTrace(f"line {number} is not of a trace: t is a number of seconds")
+        raise BadTrace(f"line {number} is not a line of a trace: t must be a number of seconds")
     if not isinstance(told["source"], str) or not isinstance(told["event"], str):
-        raise BadTrace(f"line {number} is not of a trace: source and event are words")
+        raise BadTrace(f"line {number} is not a line of a trace: source and event must be strings")
     return told
 
 
 def is_notable(line: Mapping[str, Any]) -> bool:
-    """Whether one would stop there: not at every offset that moves and every record that is read."""
+    """Whether the player stops at this line. It skips moving offsets and records that are read."""
     if line["source"] in ("metadata", "run"):
         return True
     if line["source"] == "fault":

@@ -1,4 +1,4 @@
-"""Folds what nodes and their supervisor tell into a board (rows as in `broker/watch_changes.py`). No I/O, no clock."""
+"""Applies the reports of nodes and supervisor to a board (rows as in `broker/watch_changes.py`). No I/O, no clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,19 +13,19 @@ MOST_DELETED: Final = 10_000
 
 
 class Watching:
-    """The one door to a live board: `node_line`, `node_lost`, `supervisor_line`, `tick`."""
+    """The only writer of a live board: `node_line`, `node_lost`, `supervisor_line`, `tick`."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
         self._timeline = Timeline(board)
         self._stalls = Stalls()
-        # Topics that somebody has said are gone: who is late still speaks of them.
+        # Deleted topics: a node that lags still reports them.
         self._deleted: dict[str, None] = {}
 
-    # --- what a node tells ---
+    # --- reports of a node ---
 
     def node_line(self, told: Mapping[str, Any], *, first: bool, now_ms: int) -> None:
-        """`first`: of a new connection, and then it is all that the node has."""
+        """Applies one line. The first line of a connection holds everything that the node has."""
         node = int(told["node"])
         self._at(now_ms)
         self.board.put_node(replace(self.board.node(node), heard=True))
@@ -44,12 +44,12 @@ class Watching:
         for topic, number in told.get("gone", ()):
             self._drop_replica(node, (topic, number))
         if "dropped" in told:
-            self._timeline.say(f"node {node} had {told['dropped']} more events to tell", DROPPED, now_ms, node=node)
+            self._timeline.say(f"node {node} skipped {told['dropped']} events", DROPPED, now_ms, node=node)
         for event in told.get("events", ()):
             self._timeline.event(event, node, event["time"], event["text"])
 
     def node_lost(self, node: int, now_ms: int) -> None:
-        """It tells nothing more; its offsets stay as they were."""
+        """The connection ended. The last known offsets stay on the board."""
         self._at(now_ms)
         self.board.put_node(replace(self.board.node(node), heard=False, quorum_role="", quorum_leader=-1))
 
@@ -60,7 +60,7 @@ class Watching:
         known = self.board.partitions.get((topic, number))
         if known is None or known.topic_id not in ("", topic_id):
             known = Partition(topic=topic, number=number)
-        # The same epoch is the same metadata, told by the node before.
+        # Another node has reported this metadata already.
         if partition_epoch <= known.partition_epoch:
             return
         same_leader = known.leader == leader and known.leader_epoch == leader_epoch
@@ -117,7 +117,7 @@ class Watching:
         )
         changed: dict[str, Any] = {"held": {**known.held, node: replica}}
         if role == "leader" and epoch >= known.leader_epoch:
-            # Its own word is newer than the metadata of those who have not replayed it yet.
+            # Its report is newer than the metadata of nodes that have not replayed the election yet.
             changed |= {
                 "leader": node,
                 "leader_epoch": epoch,
@@ -138,7 +138,7 @@ class Watching:
             held = {each: replica for each, replica in partition.held.items() if each != node}
             self.board.put_partition(partition._replace(held=held))
 
-    # --- what the supervisor tells ---
+    # --- reports of the supervisor ---
 
     def supervisor_line(self, status: Mapping[str, Any], now_ms: int) -> None:
         self._at(now_ms)
@@ -156,31 +156,34 @@ class Watching:
                 delay_ms=links["delay_ms"],
             )
             self.board.put_node(after)
-            # What is so when the page is opened is no news.
+            # The state at the time the page opens is not an event.
             if before is not None and before.state != "unknown":
                 self._tell_node(before, after, now_ms)
 
     def _tell_node(self, before: NodeRow, after: NodeRow, now_ms: int) -> None:
         node = after.id
         if after.state != before.state:
-            # A paused node that goes on has not been started.
+            # A resumed node was not started.
             goes_on = before.state == "paused" and after.state in ("starting", "running")
-            words = "goes on" if goes_on else f"is {after.state}"
+            words = "is resumed" if goes_on else f"is {after.state}"
             self._timeline.say(f"node {node} {words}", NODE_STATES[after.state], now_ms, node=node)
         if (after.deaf, after.mute) != (before.deaf, before.mute):
             if after.deaf or after.mute:
-                cut = f"node {node} hears nothing of {_list(after.deaf)} and is not heard by {_list(after.mute)}"
-                self._timeline.say(cut, ISOLATED, now_ms, node=node)
+                self._timeline.say(_cut_off(after), ISOLATED, now_ms, node=node)
             else:
-                self._timeline.say(f"node {node} hears the others and is heard", HEALED, now_ms, node=node)
+                self._timeline.say(f"node {node} reaches the other nodes again", HEALED, now_ms, node=node)
         if after.delay_ms != before.delay_ms:
-            late = f"node {node} is {after.delay_ms} ms late" if after.delay_ms else f"node {node} is in time again"
+            late = (
+                f"node {node} sends with {after.delay_ms} ms delay"
+                if after.delay_ms
+                else f"node {node} sends without delay again"
+            )
             self._timeline.say(late, SLOWED if after.delay_ms else HEALED, now_ms, node=node)
 
-    # --- as time goes by ---
+    # --- passing time ---
 
-    def nobody_looks(self) -> None:
-        """From here on nobody tells: what is so when somebody looks again is told anew, and is no news."""
+    def page_closed(self) -> None:
+        """Forgets everything but the timeline. The next page reads the state again, and that is not an event."""
         for partition in list(self.board.partitions):
             self.board.remove_partition(partition.key)
         for node in list(self.board.nodes):
@@ -195,5 +198,16 @@ class Watching:
         self.board.now_ms = max(self.board.now_ms, now_ms)
 
 
-def _list(nodes: Sequence[int]) -> str:
-    return ", ".join(map(str, nodes)) or "nobody"
+def _cut_off(node: NodeRow) -> str:
+    if sorted(node.deaf) == sorted(node.mute):
+        return f"node {node.id} is cut off from {_nodes(node.deaf)}"
+    ways = [
+        f"{verb} {_nodes(others)}"
+        for verb, others in (("receives nothing from", node.deaf), ("cannot reach", node.mute))
+        if others
+    ]
+    return f"node {node.id} {' and '.join(ways)}"
+
+
+def _nodes(ids: Sequence[int]) -> str:
+    return f"node{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"

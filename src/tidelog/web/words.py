@@ -1,4 +1,4 @@
-"""Lines of a trace for people: events of nodes in their own words (`core/events.py`), the rest field by field."""
+"""The text of a line of a trace: the templates of `core/events.py` for events of nodes, the fields for the rest."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any, Final
 from tidelog.core import events
 from tidelog.core.event import shown
 
-_SAID_ELSEWHERE: Final = frozenset({"t", "steps", "source", "event", "topic", "partition", "node", "number", "lasts_s"})
+_OMITTED: Final = frozenset({"t", "steps", "source", "event", "topic", "partition", "node", "number", "lasts_s"})
 
 
 def in_words(line: Mapping[str, Any]) -> str:
@@ -16,9 +16,9 @@ def in_words(line: Mapping[str, Any]) -> str:
     if template is not None:
         return where + template.format_map({name: shown(value) for name, value in line.items()})
     if (line["source"], line["event"]) == ("fault", "end"):
-        return f"fault {line['number']} is over"
+        return f"fault {line['number']} has ended"
     who = f"node {line['node']} " if "node" in line else ""
-    fields = [f"{_words(name)} {shown(value)}" for name, value in line.items() if name not in _SAID_ELSEWHERE]
+    fields = [f"{_words(name)} {shown(value)}" for name, value in line.items() if name not in _OMITTED]
     if line.get("lasts_s"):
         fields.insert(0, f"for {line['lasts_s']:.1f} s")
     return f"{where}{who}{_words(line['event'])}" + (f": {', '.join(fields)}" if fields else "")

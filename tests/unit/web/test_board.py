@@ -20,7 +20,7 @@ def test_first_everything_then_what_changed() -> None:
     then = board.changes(first["version"])
     assert [row[:3] for row in then["partitions"]] == [["orders", 1, 2]]
     assert "nodes" not in then and "reset" not in then
-    assert board.changes(then["version"]).keys() == {"version", "now"}
+    assert board.changes(then["version"]).keys() == {"version", "now", "groups_total"}
 
 
 def test_what_is_gone_is_told_until_it_comes_back() -> None:
@@ -50,6 +50,16 @@ def test_the_timeline_is_bounded() -> None:
         board.tell(entry(str(number)))
     kept = board.changes(0)["timeline"]
     assert len(kept) == board_module.MOST_ENTRIES and kept[0]["text"] == "10"
+
+
+def test_a_page_knows_how_many_groups_it_does_not_show() -> None:
+    board = Board()
+    board.put_groups({"a": {"id": "a"}}, total=70)
+    first = board.changes(0)
+    assert first["groups_total"] == 70 and len(first["groups"]) == 1
+    board.put_groups({"a": {"id": "a"}}, total=71)
+    then = board.changes(first["version"])
+    assert then["version"] > first["version"] and then["groups_total"] == 71 and "groups" not in then
 
 
 def test_a_cursor_of_another_start_is_told_everything() -> None:

@@ -51,13 +51,13 @@ def test_every_button_has_a_sentence_and_a_rule(verb: str) -> None:
         assert told.text.endswith(".") and told.rules and set(told.rules) <= RULES
 
 
-def test_a_killed_leader_is_told_by_what_it_led() -> None:
+def test_the_effect_of_a_kill_counts_the_leaderships() -> None:
     board = Board()
     for number in range(3):
         board.put_partition(Partition(topic="orders", number=number, leader=1 + number // 2))
-    assert "what it led (2 partitions) goes to" in outcome(Command(verb="kill", node=1), board).text
-    assert "what it led (1 partition) goes to" in outcome(Command(verb="kill", node=2), board).text
-    assert "it led nothing" in outcome(Command(verb="kill", node=3), board).text
+    assert "while it led 2 partitions" in outcome(Command(verb="kill", node=1), board).text
+    assert "while it led 1 partition." in outcome(Command(verb="kill", node=2), board).text
+    assert "led no partition" in outcome(Command(verb="kill", node=3), board).text
 
 
 @pytest.mark.parametrize(

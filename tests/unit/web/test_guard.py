@@ -1,6 +1,7 @@
 """Who may ask the page, and who may press its buttons."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -119,3 +120,9 @@ def test_what_is_no_trace_is_refused_in_a_line() -> None:
     status, _, body = ask("POST", "/api/trace", b'{"t":0,"source":"run","event":"seed","format":99}')
     assert status == 400 and b"format 99" in body
     assert ask("GET", "/api/trace/7/frame?step=1")[0] == 404
+
+
+def test_the_page_learns_whether_its_token_is_right_and_which_topics_are_internal() -> None:
+    right, wrong = (json.loads(ask("GET", "/api/about", x_tidelog_token=token)[2]) for token in (TOKEN, "wrong"))
+    assert right["has_token"] is True and wrong["has_token"] is False
+    assert "__consumer_offsets" in right["internal_topics"] and "orders" not in right["internal_topics"]

@@ -1,4 +1,4 @@
-"""The page's colours: whatever is written in one can be read, light and dark."""
+"""The page's colours: every text has enough contrast, light and dark. Nothing moves by itself."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 
 import tidelog.web
 
-STYLE: Final = (Path(tidelog.web.__file__).parent / "static" / "style.css").read_text("utf-8")
+STATIC: Final = Path(tidelog.web.__file__).parent / "static"
+STYLE: Final = "".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css")))
 # WCAG 2, level AA, for text of any size.
 LEAST: Final = 4.5
 SCHEMES: Final = ("light", "dark")
@@ -36,7 +37,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_stands_out(scheme: str) -> None:
     known = colours(scheme)
-    # A button that cannot be pressed is the one thing that may be faint.
+    # Only a disabled button may be faint.
     rules = [body for selector, body in re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE) if ":disabled" not in selector]
     written = {name for body in rules for name in re.findall(r"(?<![\w-])color: var\(--([\w-]+)\)", body)}
     assert {"ink", "muted", "warning", "danger"} <= written
@@ -48,3 +49,22 @@ def test_text_stands_out(scheme: str) -> None:
     }
     assert weak == {}
     assert contrast(known["leader-ink"], known["leader"]) >= LEAST
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_marks_and_borders_that_mean_something_stand_out(scheme: str) -> None:
+    known = colours(scheme)
+    # WCAG 2, level AA, for parts of a drawing.
+    marks = ("committed", "isr", "leader", "warning", "stall", "danger", "good", "focus")
+    weak = {
+        f"{name} on {ground}": round(found, 2)
+        for name in marks
+        for ground in ("panel", "paper", "track")
+        if (found := contrast(known[name], known[ground])) < 3.0
+    }
+    assert weak == {}
+
+
+def test_nothing_is_animated() -> None:
+    """Reduced motion needs no rule of its own as long as the page has no motion."""
+    assert re.findall(r"(?:transition|animation|scroll-behavior)[\w-]*:", STYLE) == []

@@ -95,7 +95,7 @@ def test_what_a_step_shows() -> None:
     assert "node 1 power cut: for 3.5 s" in [entry["text"] for entry in after["timeline"]]
     last = trace.frame(10_000)
     assert last["step"] == len(trace) and last["groups"][0]["offsets"] == [["orders", 0, 3, None]]
-    assert "power cut is over" in [entry["text"] for entry in last["timeline"]]
+    assert "power cut has ended" in [entry["text"] for entry in last["timeline"]]
 
 
 def test_where_to_stop() -> None:
@@ -109,11 +109,11 @@ def test_where_to_stop() -> None:
     [
         ([], "empty"),
         (["{"], "line 1 is not JSON"),
-        (["[]"], "line 1 is not of a trace"),
+        (["[]"], "line 1 is not a line of a trace"),
         (["[" * 100_000], "line 1 is not JSON: nested too deeply"),
-        ([json.dumps(SEED | {"t": "soon"})], "line 1 is not of a trace"),
-        ([json.dumps(SEED | {"t": float("nan")})], "line 1 is not of a trace"),
-        ([json.dumps(SEED | {"event": ["seed"]})], "line 1 is not of a trace"),
+        ([json.dumps(SEED | {"t": "soon"})], "line 1 is not a line of a trace"),
+        ([json.dumps(SEED | {"t": float("nan")})], "line 1 is not a line of a trace"),
+        ([json.dumps(SEED | {"event": ["seed"]})], "line 1 is not a line of a trace"),
         ([json.dumps(LINES[1])], "seed"),
         ([json.dumps(SEED | {"format": 2})], "format 2"),
     ],

@@ -119,7 +119,7 @@ def test_a_high_watermark_that_stands_still_is_told_and_its_end_too(cluster: Clu
     cluster.replica(1, "leader", 4, 10, 13, min_isr=2)  # more records do not move it
     cluster.pass_ms(1)
     assert stalled(cluster) and cluster.partition.stalled_ms == 1_000
-    assert cluster.told[-1] == "orders-0: the high watermark stands at 10"
+    assert cluster.told[-1] == "orders-0: the high watermark stalls at 10"
     cluster.pass_ms(500)
     cluster.replica(1, "leader", 4, 11, 13, min_isr=2)
     assert not stalled(cluster)
@@ -145,6 +145,23 @@ def test_many_of_one_cause_are_one_line(cluster: Cluster) -> None:
     assert election.partitions[0] == "orders-0" and len(election.partitions) < 100
 
 
+def test_internal_topics_have_lines_of_their_own(cluster: Cluster) -> None:
+    elected = {"event": "leader_elected", "leader": 2, "reason": "broker 1 fenced", "time": 2_000, "text": "…"}
+    for topic in ("orders", "__consumer_offsets"):
+        for number in range(3):
+            cluster.line(3, events=[{**elected, "topic": topic, "partition": number}])
+    cluster.line(3, events=[{"event": "topic_deleted", "topic": "__transaction_state", "time": 2_000, "text": "…"}])
+    # Only Kafka's and Tidelog's own topics are internal, whatever a user's topic is called.
+    cluster.line(3, events=[{**elected, "topic": "__mine", "partition": 0, "reason": "another"}])
+    found = [(each.partitions[:1], each.count, each.internal) for each in cluster.board.timeline]
+    assert sorted(found) == [
+        ((), 1, True),
+        (("__consumer_offsets-0",), 3, True),
+        (("__mine-0",), 1, False),
+        (("orders-0",), 3, False),
+    ]
+
+
 def test_every_node_tells_who_leads_the_quorum_and_it_is_said_once(cluster: Cluster) -> None:
     event = {"event": "quorum_leader_changed", "leader": 2, "epoch": 3, "time": 2_000, "text": "node 2 leads"}
     for node in (1, 2, 3):
@@ -158,9 +175,9 @@ def test_a_node_that_speaks_of_itself_is_named(cluster: Cluster) -> None:
     assert cluster.told == ["node 2 is the active controller of epoch 3"]
 
 
-def test_events_that_a_node_could_not_tell_are_counted(cluster: Cluster) -> None:
+def test_skipped_events_are_counted(cluster: Cluster) -> None:
     cluster.line(2, dropped=7)
-    assert cluster.told == ["node 2 had 7 more events to tell"]
+    assert cluster.told == ["node 2 skipped 7 events"]
 
 
 def test_states_of_nodes_are_news_only_when_they_change(cluster: Cluster) -> None:
@@ -169,17 +186,17 @@ def test_states_of_nodes_are_news_only_when_they_change(cluster: Cluster) -> Non
     cluster.status("running", "killed", "paused")
     assert cluster.told == ["node 2 is killed", "node 3 is paused"]
     cluster.status("running", "killed", "running", links={"deaf": [2, 3], "mute": [2, 3], "delay_ms": 0})
-    assert cluster.told[2:] == ["node 1 hears nothing of 2, 3 and is not heard by 2, 3", "node 3 goes on"]
+    assert cluster.told[2:] == ["node 1 is cut off from nodes 2, 3", "node 3 is resumed"]
     cluster.status("running", "killed", "running", links={"delay_ms": 200})
-    assert cluster.told[4:] == ["node 1 hears the others and is heard", "node 1 is 200 ms late"]
+    assert cluster.told[4:] == ["node 1 reaches the other nodes again", "node 1 sends with 200 ms delay"]
     for state in ("starting", "paused", "starting", "running"):
         cluster.status("running", state, "running", links={"delay_ms": 200})
-    assert cluster.told[6:] == ["node 2 is starting", "node 2 is paused", "node 2 goes on", "node 2 is running"]
+    assert cluster.told[6:] == ["node 2 is starting", "node 2 is paused", "node 2 is resumed", "node 2 is running"]
 
 
-def test_what_happened_while_nobody_looked_is_no_news(cluster: Cluster) -> None:
+def test_changes_while_no_page_is_open_are_not_events(cluster: Cluster) -> None:
     cluster.status("running", "running", "running")
-    cluster.watching.nobody_looks()
+    cluster.watching.page_closed()
     cluster.now_ms += 60_000
     # A topic was deleted and a node killed meanwhile.
     cluster.status("running", "killed", "running")

@@ -1,11 +1,11 @@
-// Asks the page's server, which may refuse, in JSON or in a line of text, or be gone: `told` or `error`, never an exception.
+// Requests to the page's server. They return `told` or `error` and never throw: the server may refuse or be down.
 
 export async function asked(address, options) {
   try {
     const answer = await fetch(address, options);
     const text = await answer.text();
     if (answer.ok) return { told: JSON.parse(text) };
-    return { error: (reason(text) ?? text.trim()) || `the page's server answers ${answer.status}` };
+    return { error: (reason(text) ?? text.trim()) || `the page's server answered with status ${answer.status}` };
   } catch (error) {
     return { error: `the page's server does not answer: ${error.message}` };
   }

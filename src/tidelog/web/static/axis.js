@@ -1,21 +1,21 @@
 // One offset axis for all replicas of a partition.
 //
-// A log of a million records whose follower lacks ten would be three equal bars. So a long axis is broken: what all have
-// in common is drawn short at the left, the last stretch, in which they differ, takes the rest.
+// On a plain axis a follower that lacks ten of a million records looks complete. So a long axis has a break: the common
+// part is short at the left, and the last stretch, where the replicas differ, takes the rest.
 
 const SHORT = 64;
 const BREAK_AT = 0.2;
 const GAP = 0.012;
 
-// Grows in steps, so that bars do not tremble as records come in.
+// Grows in steps, so that bars stay still while records arrive.
 function stretch(least) {
   let size = SHORT;
   while (size < least) size *= 2;
   return size;
 }
 
-// `starts`, `ends`: log starts, and every offset worth seeing: LEO and HW of each replica. `perSecond`: records that come
-// in; nodes tell ten times a second, so what comes within a tenth is no lag.
+// `starts` are log starts, `ends` the LEO and HW of each replica. `perSecond` is the write rate: nodes report ten times a
+// second, so the records of a tenth are not lag.
 export function axisOf(starts, ends, perSecond = 0) {
   const start = Math.min(...starts);
   const end = Math.max(...ends, start);

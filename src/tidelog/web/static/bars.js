@@ -5,7 +5,7 @@ import { h, text } from "./dom.js";
 import { count } from "./format.js";
 import { membership } from "./state.js";
 
-const MEMBERS = { leader: "leads", isr: "in the ISR", elr: "in the ELR", out: "neither in the ISR nor in the ELR" };
+const MEMBERS = { leader: "leader", isr: "in the ISR", elr: "in the ELR", out: "out of sync" };
 
 export function axisFor(partition, perSecond) {
   const held = partition.replicas.map((node) => partition.held.get(node)).filter(Boolean);
@@ -13,16 +13,16 @@ export function axisFor(partition, perSecond) {
   return axisOf(held.map((each) => each.start), held.flatMap((each) => [each.hw, each.leo]), perSecond);
 }
 
-// In words, for those who do not see the bars.
+// The bar in words, for screen readers and tooltips.
 export function inWords(partition, node) {
   const replica = partition.held.get(node);
   const member = MEMBERS[membership(partition, node)];
-  if (!replica) return `node ${node}, ${member}, tells nothing`;
-  return `node ${node} ${member}: log start ${replica.start}, HW ${replica.hw}, LSO ${replica.lso}, LEO ${replica.leo}, epoch ${replica.epoch}`;
+  if (!replica) return `node ${node}, ${member}: no report`;
+  return `node ${node}, ${member}: log start ${replica.start}, HW ${replica.hw}, LSO ${replica.lso}, LEO ${replica.leo}, epoch ${replica.epoch}`;
 }
 
 export class Bars {
-  // `large` has the offsets written beside the bars.
+  // A large bar shows its offsets.
   constructor(large = false) {
     this.large = large;
     this.element = h("div", { class: large ? "bars large" : "bars" });
@@ -32,7 +32,7 @@ export class Bars {
   draw(partition, nodes, perSecond) {
     const axis = axisFor(partition, perSecond);
     const wanted = partition.replicas;
-    // In their order too: the first is the preferred one, and a reassignment may move it.
+    // The order matters: the first is the preferred leader, and a reassignment may change it.
     const drawn = [...this.lines.keys()];
     if (wanted.length !== drawn.length || wanted.some((node, place) => node !== drawn[place])) this.make(wanted);
     for (const node of wanted) this.drawLine(this.lines.get(node), partition, node, axis, nodes.get(node));
@@ -75,7 +75,7 @@ export class Bars {
     if (line.row.title !== label) line.row.title = label;
     if (!replica) {
       for (const mark of [line.committed, line.uncommitted, line.start, line.lso, line.gap]) mark.hidden = true;
-      text(line.figure, this.large ? "tells nothing" : "");
+      text(line.figure, this.large ? "no report" : "");
       return;
     }
     const [start, hw, leo, lso] = [replica.start, replica.hw, replica.leo, replica.lso].map(axis.at);

@@ -1,4 +1,4 @@
-// Small helpers over the document. Text is always set as text: names come from clients.
+// Small helpers for the document. Text is always set as text, never as HTML: names come from clients.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -15,7 +15,7 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Sets only what differs: most of what is drawn again is as it was.
+// Writes only a changed value: most values are unchanged.
 export function text(element, value) {
   if (element.firstChild === null || element.textContent !== value) element.textContent = value;
 }

@@ -1,4 +1,4 @@
-// All partitions at a glance: a cell each, dark where something is wrong, and its sign where there is room.
+// All listed partitions at a glance, a cell each. Taller cells have writes; full cells are in trouble.
 
 import { $, colour } from "./dom.js";
 
@@ -27,7 +27,7 @@ export class Heat {
     const ratio = window.devicePixelRatio || 1;
     const width = this.canvas.clientWidth;
     if (width === 0) return;
-    // As wide as they can be in a few lines.
+    // As wide as a few lines allow.
     this.size = Math.min(WIDEST, Math.max(NARROWEST, Math.floor((2 * LINES * width) / keys.length) / 2));
     this.perLine = Math.max(1, Math.floor(width / this.size));
     const lines = Math.max(1, Math.ceil(keys.length / this.perLine));
@@ -50,7 +50,7 @@ export class Heat {
       const x = (index % this.perLine) * this.size;
       const y = Math.floor(index / this.perLine) * this.line;
       draw.fillStyle = colours[status];
-      // Height tells as well as colour: what is fine and still is low, what moves higher, what is wrong full.
+      // Height repeats the colour: low is idle, higher has writes, full is in trouble.
       const most = this.line - 2;
       const tall = Math.round(status === "fine" ? (moving ? 0.66 * most : 0.33 * most) : most);
       draw.fillRect(x, y + most - tall, this.size - 1, tall);

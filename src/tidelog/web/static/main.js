@@ -1,46 +1,50 @@
-// Puts the page together: what the server tells goes into the state, what changed is drawn in the next frame.
+// Connects the parts of the page: messages of the server change the state, and the next frame draws the changes.
 
 import { asked } from "./asking.js";
 import { Detail } from "./detail.js";
-import { $, h, text } from "./dom.js";
-import { count, rate } from "./format.js";
+import { $, text } from "./dom.js";
+import { Figures, drawSpark } from "./figures.js";
 import { Heat } from "./heat.js";
+import { nameInternal, startInternal, toggleInternal } from "./internal.js";
+import { drawLegend } from "./legend.js";
 import { Groups, Topics } from "./lists.js";
+import { hush, isSaying, say } from "./messages.js";
 import { Nodes } from "./nodes.js";
+import { permit, reasonWithout, startPermission, token } from "./permission.js";
 import { Player } from "./player.js";
 import { Rows } from "./rows.js";
-import { loadRules, ruleChip } from "./rules.js";
-import { STATUS, State } from "./state.js";
+import { loadRules } from "./rules.js";
+import { State } from "./state.js";
+import { Tabs } from "./tabs.js";
+import { openGlossary, startTerms } from "./terms.js";
 import { nextTheme, startTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 
 const TICK_MS = 500;
 const DRAW_MS = 80;
-
-const state = new State();
-const rows = new Rows(state, (key, focus) => { detail.show(key, focus); later(); });
-const detail = new Detail(state, () => { rows.select(null); detail.show(null); rows.box.focus(); });
-const heat = new Heat(state, rows, (key, focus) => rows.select(key, focus));
-const nodes = new Nodes(state, press);
-const timeline = new Timeline(state);
-const groups = new Groups(state);
-const topics = new Topics(state);
-const player = new Player(showFrame, listen, token);
-
 const AGAIN_MS = 5000;
+
 let stream = null;
 let live = false;
-// Between the browser's clock and that of the machine it looks at.
+// The server's clock minus the browser's clock.
 let ahead = 0;
 let drawing = false;
 let drawnAt = 0;
 let nodesChanged = false;
 
-function token() {
-  return new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
-}
+const state = new State();
+const rows = new Rows(state, (key, focus) => { detail.show(key, focus); later(); });
+const detail = new Detail(state, closeDetail);
+const heat = new Heat(state, rows, (key, focus) => rows.select(key, focus));
+const nodes = new Nodes(state, press);
+const timeline = new Timeline(state);
+const groups = new Groups(state);
+const topics = new Topics(state);
+const figures = new Figures(state);
+const player = new Player(showFrame, listen);
+new Tabs(chosenAgain);
 
-// --- what is told ---
+// --- messages of the server ---
 
 function listen() {
   live = true;
@@ -54,7 +58,7 @@ function listen() {
   stream.onopen = () => connection("live", "live");
   stream.onerror = () => {
     connection("lost", "not connected");
-    // A browser goes on by itself after a broken connection, and not after a refusal (too many pages are open).
+    // A browser reconnects by itself after a broken connection, but not after a refusal (too many open pages).
     if (stream?.readyState === EventSource.CLOSED) setTimeout(againIfRefused, AGAIN_MS, stream);
   };
 }
@@ -76,7 +80,7 @@ function showFrame(frame) {
   live = false;
   topics.live = false;
   timeline.virtual = true;
-  connection("trace", "a trace");
+  connection("trace", "trace");
   $("play-close").hidden = !about.cluster;
   const selected = rows.selected;
   take({ ...frame, reset: true });
@@ -93,11 +97,17 @@ function connection(kind, words) {
 
 // --- drawing ---
 
-// Soon, and not more often than one can see.
+// Draws soon, but not more often than an eye can follow.
 function later() {
   if (drawing) return;
   drawing = true;
   setTimeout(() => requestAnimationFrame(draw), Math.max(0, drawnAt + DRAW_MS - performance.now()));
+}
+
+// Chooses the listed partitions again.
+function chosenAgain() {
+  rows.dirty = true;
+  later();
 }
 
 function draw() {
@@ -106,142 +116,105 @@ function draw() {
   rows.draw();
   if (nodesChanged) rows.drawAll();
   nodesChanged = false;
+  rows.drawFold();
   nodes.draw(live);
   heat.draw();
   if (detail.key !== null) detail.draw();
   timeline.draw();
   groups.draw();
   topics.draw();
-  figures();
+  figures.draw(live);
   state.changed.clear();
 }
 
-function figures() {
-  const totals = state.totals();
-  const total = state.totalRate();
-  const shown = [["partitions", count(totals.partitions), ""], ["records/s", rate(total), ""]];
-  const silence = live ? state.silence() : null;
-  if (silence) shown.push([...silence, "offline"]);
-  for (const kind of ["offline", "unheard", "undermin", "stalled", "under"]) {
-    if (totals[kind] > 0) shown.push([STATUS[kind].words, `${STATUS[kind].sign} ${count(totals[kind])}`, kind]);
-  }
-  if (shown.length === 2 && totals.partitions > 0) shown.push(["replication", "● in sync", "fine"]);
-  $("figures").replaceChildren(...shown.map(([name, value, kind]) => h("div", { class: kind }, h("dt", { text: name }), h("dd", { text: value }))));
-}
-
-function spark() {
-  const values = state.spark(live ? Date.now() + ahead : state.now);
-  const most = Math.max(...values, 1);
-  const points = values.map((value, i) => `${((i * 120) / (values.length - 1)).toFixed(1)},${(23 - (21 * value) / most).toFixed(1)}`);
-  const svg = $("spark");
-  svg.replaceChildren();
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-  line.setAttribute("points", points.join(" "));
-  const area = document.createElementNS("http://www.w3.org/2000/svg", "polygon");
-  area.setAttribute("points", `0,24 ${points.join(" ")} 120,24`);
-  svg.append(area, line);
-}
-
-// --- buttons ---
+// --- commands ---
 
 async function press(request) {
-  const outcome = $("outcome");
-  outcome.hidden = false;
-  outcome.className = "outcome";
-  outcome.replaceChildren(h("span", { text: `${request.command}${request.node ? ` node ${request.node}` : ""} …` }));
+  say(`${request.command}${request.node ? ` node ${request.node}` : ""} …`);
   const { told, error } = await asked("/api/command", {
     method: "POST", headers: { "Content-Type": "application/json", "X-Tidelog-Token": token() }, body: JSON.stringify(request),
   });
-  outcome.className = error ? "outcome error" : "outcome";
-  outcome.replaceChildren(h("span", { text: error ?? told.text }), ...(error ? [] : told.rules.map(ruleChip)));
+  if (error) say(error, { error: true });
+  else say(told.text, { rules: told.rules });
 }
 
-// --- keys, tabs, switches ---
+// --- keys and switches ---
 
-const KEYS = [
-  ["/", "filter partitions"], ["arrows, j, k", "move through the partitions"], ["Enter", "show the chosen one"], ["Esc", "close what is open"],
-  ["t", "dark, light, as the system"], ["x", "only those in trouble"], ["← →", "a trace: line back, line forward"],
-  ["Shift ← →", "a trace: event before, next event"], ["Space", "a trace: play, hold"], ["?", "this list"],
-];
-
-function help() {
-  const dialog = $("help");
-  dialog.replaceChildren(
-    h("h2", { text: "Keys" }),
-    h("dl", { class: "keys" }, ...KEYS.flatMap(([key, words]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: words })])),
-    h("button", { type: "button", text: "close", onclick: () => dialog.close() }),
-  );
-  dialog.showModal();
+function closeDetail() {
+  rows.select(null);
+  detail.show(null);
+  rows.box.focus({ preventScroll: true });
 }
 
 function choose(which) {
   $("which").value = which;
   rows.which = which;
-  rows.dirty = true;
-  later();
+  chosenAgain();
+}
+
+const ACTIONS = {
+  "/": () => $("filter").focus(),
+  t: () => nextTheme(later),
+  x: () => choose(rows.which === "trouble" ? "all" : "trouble"),
+  i: () => toggleInternal(chosenAgain),
+  "?": () => openGlossary(),
+};
+
+function escape(typing, target) {
+  if (typing) target.blur();
+  else if (detail.key !== null) closeDetail();
+  else if (isSaying()) hush();
 }
 
 document.addEventListener("keydown", (event) => {
+  // An open dialog takes every key; the browser closes it with Esc.
+  if (document.querySelector("dialog[open]")) return;
   const typing = event.target.closest?.("input:not([type=checkbox], [type=range], [type=file]), select, textarea");
-  if (event.key === "Escape" && typing) event.target.blur();
-  else if (event.key === "Escape" && detail.key !== null) { rows.select(null); detail.show(null); }
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape") escape(typing, event.target);
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const onButton = event.target.closest?.("button, summary, label");
   if (player.isOpen && !(onButton && event.key === " ") && event.target !== rows.box && player.onKey(event)) return;
-  const actions = { "/": () => $("filter").focus(), t: () => nextTheme(later), x: () => choose(rows.which === "trouble" ? "all" : "trouble"), "?": help };
-  if (event.key in actions) {
+  if (event.key in ACTIONS) {
     event.preventDefault();
-    actions[event.key]();
+    ACTIONS[event.key]();
   } else if (event.target === document.body || ((event.key === "j" || event.key === "k") && event.target !== rows.box)) {
     rows.onKey(event);
-    // It has been taken: the next arrow is meant for the list, too.
+    // The next arrow key is meant for the list, too.
     if (event.defaultPrevented) rows.box.focus();
   }
 });
 
-$("filter").addEventListener("input", (event) => { rows.filter = event.target.value; rows.dirty = true; rows.box.scrollTop = 0; later(); });
+$("filter").addEventListener("input", (event) => { rows.filter = event.target.value; rows.box.scrollTop = 0; chosenAgain(); });
 $("which").addEventListener("change", (event) => choose(event.target.value));
-$("internal").addEventListener("change", (event) => { rows.internal = event.target.checked; rows.dirty = true; later(); });
 $("kinds").addEventListener("change", (event) => { timeline.kind = event.target.value; later(); });
 $("theme").addEventListener("click", () => nextTheme(later));
-$("help-button").addEventListener("click", help);
-
-const tabs = [...document.querySelectorAll("[role=tab]")];
-function tab(chosen) {
-  for (const each of tabs) {
-    const selected = each === chosen;
-    each.setAttribute("aria-selected", String(selected));
-    each.tabIndex = selected ? 0 : -1;
-  }
-  document.body.dataset.tab = chosen.getAttribute("aria-controls");
-  rows.dirty = true;
-  later();
-}
-tabs.forEach((each, index) => {
-  each.addEventListener("click", () => tab(each));
-  each.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    event.stopPropagation();
-    const next = tabs[(index + step + tabs.length) % tabs.length];
-    next.focus();
-    tab(next);
-  });
-});
+$("help-button").addEventListener("click", () => openGlossary());
+$("read-only").addEventListener("click", () => say(reasonWithout(), { error: true }));
 
 setInterval(() => {
   if (live) state.settleRates(Date.now() + ahead);
-  spark();
+  drawSpark(state.spark(live ? Date.now() + ahead : state.now));
   if (state.changed.size > 0) later();
 }, TICK_MS);
 
-// --- begin ---
+// --- start ---
 
 startTheme();
-tab(tabs[0]);
+startTerms();
+startPermission();
+startInternal(chosenAgain);
+drawLegend();
 await loadRules();
-const about = await (await fetch("/api/about")).json();
-document.title = about.cluster ? `Tidelog · ${about.cluster.bootstrap}` : "Tidelog · a trace";
+const about = await (await fetch("/api/about", { headers: { "X-Tidelog-Token": token() } })).json();
+nameInternal(about.internal_topics);
+permit(about.has_token);
+// A token pasted into the address takes effect at once.
+addEventListener("hashchange", async () => {
+  const { told } = await asked("/api/about", { headers: { "X-Tidelog-Token": token() } });
+  if (told) permit(told.has_token);
+  later();
+});
+document.title = about.cluster ? `Tidelog · ${about.cluster.bootstrap}` : "Tidelog · trace";
 if (about.trace !== null) await player.open(about.trace);
 else if (about.cluster) listen();
 else connection("trace", "choose a trace");

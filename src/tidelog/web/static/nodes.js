@@ -1,13 +1,20 @@
-// The nodes: what each is, and the buttons that do something to it.
+// The nodes: state, role and links of each, and its buttons.
 
 import { $, attribute, h, text } from "./dom.js";
 import { count } from "./format.js";
+import { guard, permission, reasonWithout } from "./permission.js";
+import { say } from "./messages.js";
+import { term } from "./terms.js";
 
 const SLOW_MS = 200;
 const VERBS = ["kill", "start", "pause", "resume", "isolate", "slow"];
 const ALIVE = new Set(["running", "starting", "paused", "stopping"]);
+const HELP = {
+  kill: "SIGKILL: no flush, no goodbye", start: "start the process again", pause: "SIGSTOP: connections stay open",
+  resume: "SIGCONT: the process continues", isolate: "cut the network to the other nodes", slow: `delay traffic to the other nodes by ${SLOW_MS} ms`,
+};
 
-// What may be asked of a node in its state.
+// Whether a command makes sense for a node in its state.
 function may(verb, node) {
   const cut = node.deaf.length > 0 || node.mute.length > 0;
   switch (verb) {
@@ -21,6 +28,18 @@ function may(verb, node) {
   }
 }
 
+function linksOf(node) {
+  const words = [];
+  const [deaf, mute] = [node.deaf.join(", "), node.mute.join(", ")];
+  if (deaf && deaf === mute) words.push(`cut off from ${deaf}`);
+  else {
+    if (deaf) words.push(`receives nothing from ${deaf}`);
+    if (mute) words.push(`cannot reach ${mute}`);
+  }
+  if (node.delay_ms) words.push(`${count(node.delay_ms)} ms delay`);
+  return words.join("; ");
+}
+
 export class Nodes {
   constructor(state, press) {
     this.state = state;
@@ -28,7 +47,7 @@ export class Nodes {
     this.box = $("nodes");
     this.cards = new Map();
     this.busy = false;
-    this.heal = h("button", { type: "button", class: "heal", text: "heal", onclick: () => this.do({ command: "heal" }) });
+    this.heal = h("button", { type: "button", class: "heal", text: "heal", "data-needs-token": true, title: "end isolate and slow on all nodes", onclick: () => this.do({ command: "heal" }) });
     this.healBox = h("div", { class: "heal-box" }, this.heal, h("small", { text: "ends isolate and slow" }));
   }
 
@@ -46,25 +65,34 @@ export class Nodes {
       this.drawCard(this.cards.get(id), node, quorum, live);
     }
     this.healBox.hidden = !live;
-    this.heal.disabled = !faulty || this.busy;
+    this.heal.disabled = permission.given && (!faulty || this.busy);
+    guard(this.heal);
   }
 
   make(id) {
-    const card = { state: h("span", { class: "state" }), facts: h("dl", { class: "facts" }), links: h("span", { class: "links" }), buttons: new Map() };
-    const buttons = h("div", { class: "buttons", role: "group", "aria-label": `Do to node ${id}` });
+    const card = { state: h("span", { class: "state" }), facts: h("dl", { class: "facts" }), buttons: new Map() };
+    const buttons = h("div", { class: "buttons", role: "group", "aria-label": `Commands for node ${id}` });
     for (const verb of VERBS) {
-      const button = h("button", { type: "button", class: verb, text: verb, "aria-label": `${verb} node ${id}`, onclick: () => this.ask(verb, id) });
+      const button = h("button", { type: "button", class: verb, text: verb, title: HELP[verb], "data-needs-token": true, "aria-label": `${verb} node ${id}`, onclick: () => this.ask(verb, id) });
       card.buttons.set(verb, button);
       buttons.append(button);
     }
     card.buttonBox = buttons;
-    card.rows = ["broker", "leads", "quorum", "metadata"].map((name) => {
-      const value = h("dd");
-      card.facts.append(h("dt", { text: name }), value);
+    const fact = (id, name, wide) => {
+      const value = h("dd", { class: wide ? "across" : null });
+      card.facts.append(h("dt", {}, term(id, name)), value);
       return value;
-    });
+    };
+    card.broker = fact("broker", "broker");
+    card.lead = fact("leader", "leads");
+    card.vote = fact("quorum", "quorum");
+    card.metadata = fact("metadata", "metadata");
+    card.links = fact("links", "links", true);
+    card.standing = term("fenced", "");
+    card.brokerEpoch = h("span");
+    card.broker.append(card.standing, card.brokerEpoch);
     card.element = h("article", { class: "node", "aria-label": `Node ${id}` },
-      h("header", {}, h("b", { class: "node-id", text: String(id) }), card.state, card.links, buttons), card.facts);
+      h("header", {}, h("b", { class: "node-id", text: String(id) }), card.state, buttons), card.facts);
     return card;
   }
 
@@ -75,8 +103,12 @@ export class Nodes {
     this.do(request);
   }
 
-  // One thing at a time: a second click must not meet the button that takes this one's place.
+  // One command at a time: a second click must not hit the button that replaces the first.
   async do(request) {
+    if (!permission.given) {
+      say(reasonWithout(), { error: true });
+      return;
+    }
     this.busy = true;
     this.draw(true);
     try {
@@ -90,35 +122,36 @@ export class Nodes {
   drawCard(card, node, quorum, live) {
     const share = this.state.share(node.id);
     const leads = quorum.leader === node.id && node.heard;
-    const name = `node ${node.state}${node.heard ? "" : " silent"}${leads ? " controller" : ""}`;
-    if (card.element.className !== name) card.element.className = name;
+    attribute(card.element, "class", `node ${node.state}${node.heard ? "" : " silent"}${leads ? " controller" : ""}`);
     text(card.state, leads ? `${node.state} · controller` : node.state);
-    const [broker, lead, vote, metadata] = card.rows;
-    text(broker, `${node.standing}${node.broker_epoch >= 0 ? `, epoch ${node.broker_epoch}` : ""}`);
+    text(card.standing, node.standing);
+    text(card.brokerEpoch, node.broker_epoch >= 0 ? `, epoch ${node.broker_epoch}` : "");
     const apart = share.replicas - share.inIsr;
-    text(lead, `${count(share.leads)} of ${count(share.replicas)}${apart > 0 ? ` · ${count(apart)} out` : ""}`);
+    text(card.lead, `${count(share.leads)} of ${count(share.replicas)}${apart > 0 ? `, ${count(apart)} out of sync` : ""}`);
     const role = node.quorum_role || (node.roles.includes("controller") ? "silent" : "observer");
-    text(vote, node.quorum_epoch < 0 ? "–" : `${node.votes || !live ? role : "observer"}, epoch ${node.quorum_epoch}`);
+    text(card.vote, node.quorum_epoch < 0 ? "–" : `${node.votes || !live ? role : "observer"}, epoch ${node.quorum_epoch}`);
     const behind = quorum.end >= 0 && node.metadata_end >= 0 ? quorum.end - node.metadata_end : null;
-    text(metadata, node.metadata_end < 0 ? "–" : `${count(node.metadata_end)}${behind > 0 ? `, lag ${count(behind)}` : ""}`);
-    const links = [];
-    if (node.deaf.length) links.push(`deaf to ${node.deaf.join(",")}`);
-    if (node.mute.length) links.push(`mute to ${node.mute.join(",")}`);
-    if (node.delay_ms) links.push(`${node.delay_ms} ms late`);
-    text(card.links, links.join(" · "));
+    text(card.metadata, node.metadata_end < 0 ? "–" : `${count(node.metadata_end)}${behind > 0 ? `, lag ${count(behind)}` : ""}`);
+    const links = linksOf(node);
+    text(card.links, links || "fine");
+    card.links.classList.toggle("faulty", links !== "");
     card.buttonBox.hidden = !live;
-    for (const [verb, button] of card.buttons) {
-      const possible = may(verb, node);
-      button.disabled = !possible || this.busy;
-      // Of two that exclude each other one is there.
-      if (verb === "start") button.hidden = !possible;
-      if (verb === "kill") button.hidden = may("start", node);
-      if (verb === "resume") button.hidden = !possible;
-      if (verb === "pause") button.hidden = may("resume", node);
-      if (verb === "slow") {
-        text(button, node.delay_ms > 0 ? "hurry" : "slow");
-        attribute(button, "aria-label", node.delay_ms > 0 ? `let node ${node.id} be in time again` : `slow node ${node.id} by ${SLOW_MS} ms`);
-      }
+    for (const [verb, button] of card.buttons) this.drawButton(verb, button, node);
+  }
+
+  drawButton(verb, button, node) {
+    const possible = may(verb, node);
+    button.disabled = permission.given && (!possible || this.busy);
+    guard(button);
+    // Of two opposite commands one is visible.
+    if (verb === "start" || verb === "resume") button.hidden = !possible;
+    if (verb === "kill") button.hidden = may("start", node);
+    if (verb === "pause") button.hidden = may("resume", node);
+    if (verb === "slow") {
+      const late = node.delay_ms > 0;
+      text(button, late ? "hurry" : "slow");
+      attribute(button, "title", late ? "end the delay" : HELP.slow);
+      attribute(button, "aria-label", late ? `end the delay of node ${node.id}` : `slow node ${node.id} by ${SLOW_MS} ms`);
     }
   }
 }

@@ -1,16 +1,17 @@
-// Plays a trace of a simulation: the server has its states, here is where in it we are.
+// Plays a trace of a simulation. The server computes its states; the player keeps the position.
 
 import { asked } from "./asking.js";
-import { $, colour, h, text } from "./dom.js";
+import { $, colour, text } from "./dom.js";
 import { count } from "./format.js";
+import { say } from "./messages.js";
+import { permission, reasonWithout, token } from "./permission.js";
 
 const FRAME_MS = 100;
 
 export class Player {
-  // `show` takes a frame as a state of the board; `leave` goes back to the cluster.
-  constructor(show, leave, token) {
+  // `show` draws a frame as a state of the board; `leave` returns to the cluster.
+  constructor(show, leave) {
     this.show = show;
-    this.token = token;
     this.trace = null;
     this.step = 0;
     this.seconds = 0;
@@ -25,6 +26,11 @@ export class Player {
     on("play-toggle", () => this.toggle());
     on("play-close", () => { this.close(); leave(); });
     $("play-slider").addEventListener("input", (event) => this.goTo(Number(event.target.value)));
+    $("trace-file").addEventListener("click", (event) => {
+      if (permission.given) return;
+      event.preventDefault();
+      say(reasonWithout(), { error: true });
+    });
     $("trace-file").addEventListener("change", (event) => this.take(event.target.files[0]));
   }
 
@@ -34,7 +40,7 @@ export class Player {
 
   async take(file) {
     if (!file) return;
-    const { told, error } = await asked("/api/trace", { method: "POST", headers: { "X-Tidelog-Token": this.token() }, body: file });
+    const { told, error } = await asked("/api/trace", { method: "POST", headers: { "X-Tidelog-Token": token() }, body: file });
     $("trace-file").value = "";
     if (error) this.fail(error);
     else await this.begin(told);
@@ -63,13 +69,10 @@ export class Player {
   }
 
   fail(reason) {
-    const outcome = $("outcome");
-    outcome.hidden = false;
-    outcome.className = "outcome error";
-    outcome.replaceChildren(h("span", { text: reason }));
+    say(reason, { error: true });
   }
 
-  // The next line at which something worth a stop happens.
+  // The next or previous notable line.
   notable(direction) {
     const steps = this.trace.notable.map(([step]) => step);
     if (direction > 0) return steps.find((step) => step > this.step) ?? this.trace.steps;
@@ -89,7 +92,7 @@ export class Player {
       this.fail(error);
       return;
     }
-    // A later one was asked for meanwhile.
+    // A later request has overtaken this one.
     if (number !== this.asked || !this.trace) return;
     this.step = frame.step;
     this.seconds = frame.line ? frame.line.t : 0;
@@ -110,7 +113,7 @@ export class Player {
         busy = true;
         const next = this.seconds + (FRAME_MS / 1000) * Number($("play-speed").value);
         await this.ask(`at=${next}`);
-        // Between two lines time goes on.
+        // Time passes between two lines, too.
         this.seconds = next;
         busy = false;
         if (!this.trace || this.step >= this.trace.steps) this.hold();
@@ -126,8 +129,8 @@ export class Player {
   }
 
   drawToggle() {
-    text($("play-toggle"), this.playing === null ? "▶ play" : "❚❚ hold");
-    $("play-toggle").setAttribute("aria-label", this.playing === null ? "Play" : "Hold");
+    text($("play-toggle"), this.playing === null ? "▶ play" : "❚❚ pause");
+    $("play-toggle").setAttribute("aria-label", this.playing === null ? "Play" : "Pause");
   }
 
   onKey(event) {
@@ -144,7 +147,7 @@ export class Player {
     return true;
   }
 
-  // Where faults, elections and ISR changes are, above the slider.
+  // Marks of faults, elections and ISR changes above the slider.
   marks() {
     const canvas = $("play-marks");
     const ratio = window.devicePixelRatio || 1;

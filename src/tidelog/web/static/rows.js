@@ -1,9 +1,10 @@
-// The list of partitions. Only what is in sight is in the document: a thousand cost as much as thirty.
+// The list of partitions. Only the visible ones are in the document: a thousand cost as much as thirty.
 
 import { Bars, inWords } from "./bars.js";
 import { $, attribute, h, text } from "./dom.js";
-import { count, plural, rate } from "./format.js";
-import { STATUS, endOf, highWatermarkOf, isInternal } from "./state.js";
+import { count, plural, rate, showing } from "./format.js";
+import { drawFold, internal, isInternal } from "./internal.js";
+import { STATUS, endOf, highWatermarkOf } from "./state.js";
 
 const LEAST_WIDTH = 430;
 const HEAD = 20;
@@ -23,7 +24,6 @@ export class Rows {
     this.selected = null;
     this.filter = "";
     this.which = "all";
-    this.internal = false;
     this.dirty = true;
     this.box.addEventListener("scroll", () => this.layOut(), { passive: true });
     this.box.addEventListener("keydown", (event) => this.onKey(event));
@@ -34,20 +34,20 @@ export class Rows {
     new ResizeObserver(() => this.layOut()).observe(this.box);
   }
 
-  // Which partitions are listed; again when they come and go, or when "in trouble" and "moving" may differ.
+  // Chooses the listed partitions: when partitions appear or disappear, and all the time for a list by status.
   choose() {
     const words = this.filter.toLowerCase().split(/\s+/).filter(Boolean);
     const chosen = [];
     for (const key of this.state.sorted()) {
       const partition = this.state.partitions.get(key);
-      if (!this.internal && isInternal(partition.topic)) continue;
+      if (!internal.shown && isInternal(partition.topic)) continue;
       if (!words.every((word) => partition.name.toLowerCase().includes(word))) continue;
       if (this.which === "trouble" && this.state.statusOf(partition) === "fine") continue;
       if (this.which === "moving" && this.state.rateOf(key) === 0) continue;
       chosen.push(key);
     }
     this.keys = chosen;
-    text($("count"), `${count(chosen.length)} of ${count(this.state.partitions.size)}`);
+    text($("count"), showing(chosen.length, this.state.partitions.size));
   }
 
   draw() {
@@ -63,7 +63,7 @@ export class Rows {
     }
   }
 
-  // After nodes came or went: every bar may have become stale.
+  // After a change of the nodes: any bar may be stale.
   drawAll() {
     for (const [key, cell] of this.cells) this.drawCell(cell, this.state.partitions.get(key));
   }
@@ -106,13 +106,15 @@ export class Rows {
   makeCell(key) {
     const cell = {
       sign: h("span", { class: "sign", "aria-hidden": "true" }),
-      name: h("span", { class: "name" }),
+      topic: h("span", { class: "topic" }),
+      number: h("span"),
       epoch: h("span", { class: "epoch" }),
       isr: h("span", { class: "insync" }),
       hw: h("span", { class: "offsets" }),
       rate: h("span", { class: "rate" }),
       bars: new Bars(),
     };
+    cell.name = h("span", { class: "name" }, cell.topic, cell.number);
     const head = h("div", { class: "head" }, cell.sign, cell.name, cell.epoch, cell.isr, cell.hw, cell.rate);
     cell.element = h("div", { class: "cell", role: "option", "data-key": key, id: `p-${hash(key)}` }, head, cell.bars.element);
     return cell;
@@ -127,7 +129,9 @@ export class Rows {
     if (cell.element.className !== name) cell.element.className = name;
     attribute(cell.element, "aria-selected", String(selected));
     text(cell.sign, sign);
-    text(cell.name, partition.name);
+    text(cell.topic, partition.topic);
+    text(cell.number, `-${partition.number}`);
+    attribute(cell.name, "title", partition.name);
     text(cell.epoch, `epoch ${partition.epoch}`);
     const least = partition.minIsr === null ? "" : ` min ${partition.minIsr}`;
     text(cell.isr, `ISR ${partition.isr.length}/${partition.replicas.length}${least}`);
@@ -176,8 +180,15 @@ export class Rows {
     return this.select(this.keys[Math.min(Math.max(to, 0), this.keys.length - 1)]);
   }
 
-  summary() {
-    return plural(this.keys.length, "partition");
+  // The line below the list that stands for the partitions of internal topics.
+  drawFold() {
+    let folded = 0, trouble = 0;
+    for (const partition of this.state.partitions.values()) {
+      if (!isInternal(partition.topic)) continue;
+      folded += 1;
+      if (this.state.statusOf(partition) !== "fine") trouble += 1;
+    }
+    drawFold("fold-partitions", folded, `${plural(folded, "partition")} of internal topics${trouble ? `, ${count(trouble)} in trouble` : ""}`);
   }
 }
 

@@ -1,6 +1,7 @@
-// The numbered rules, for whoever wants to read one. The texts are those of docs/internals/behaviours.md.
+// The numbered rules. docs/internals/behaviours.md has their texts.
 
 import { $, h } from "./dom.js";
+import { showDialog } from "./terms.js";
 
 let texts = {};
 
@@ -16,11 +17,11 @@ export function ruleChip(number) {
       event.preventDefault();
       const dialog = $("rule");
       dialog.replaceChildren(
-        h("h2", { text: `Rule ${number}` }),
-        h("p", { text: texts[number] ?? "" }),
-        h("form", { method: "dialog" }, h("button", { type: "button", text: "close", onclick: () => dialog.close() })),
+        h("div", { class: "dialog-head" }, h("h2", { id: "rule-title", text: `Rule ${number}` }),
+          h("button", { type: "button", class: "close", text: "×", "aria-label": "Close this rule", onclick: () => dialog.close() })),
+        h("p", { class: "rule-text", tabindex: "0", text: texts[number] ?? "This rule has no text." }),
       );
-      dialog.showModal();
+      showDialog(dialog);
     },
   });
 }

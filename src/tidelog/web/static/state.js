@@ -1,4 +1,4 @@
-// What the server has told, and what follows from it. Pure: no document, no clock.
+// The state of the cluster as the server reports it, and what follows from it. No document, no clock.
 
 export const OFFLINE = "offline";
 export const UNHEARD = "unheard";
@@ -7,17 +7,17 @@ export const STALLED = "stalled";
 export const UNDER = "under";
 export const FINE = "fine";
 
-// A sign for each, so that nothing is told by colour alone.
+// Each status has a sign, so that colour is never the only difference.
 export const STATUS = {
-  [OFFLINE]: { sign: "✕", words: "nobody leads", rank: 0 },
-  [UNHEARD]: { sign: "?", words: "its leader does not answer", rank: 1 },
-  [UNDER_MIN]: { sign: "▼", words: "ISR below its minimum", rank: 2 },
-  [STALLED]: { sign: "‖", words: "HW stands still", rank: 3 },
-  [UNDER]: { sign: "◐", words: "under-replicated", rank: 4 },
-  [FINE]: { sign: "●", words: "fine", rank: 5 },
+  [OFFLINE]: { sign: "✕", words: "no leader", term: "leader", rank: 0 },
+  [UNHEARD]: { sign: "?", words: "leader does not respond", term: "leader", rank: 1 },
+  [UNDER_MIN]: { sign: "▼", words: "below min ISR", term: "min-isr", rank: 2 },
+  [STALLED]: { sign: "‖", words: "HW stalled", term: "stalled", rank: 3 },
+  [UNDER]: { sign: "◐", words: "under-replicated", term: "under-replicated", rank: 4 },
+  [FINE]: { sign: "●", words: "in sync", term: "isr", rank: 5 },
 };
 
-// What such a node leads nobody serves, whatever the metadata says: it may be that nobody is left who could decide.
+// A node in one of these states serves no partition. The metadata may still name it leader, for lack of a quorum.
 const DOWN = new Set(["killed", "crashed", "stopped", "paused"]);
 
 const RATE_MS = 1000;
@@ -25,10 +25,6 @@ const SPARK_S = 60;
 
 export function keyOf(topic, number) {
   return `${topic}\u0000${number}`;
-}
-
-export function isInternal(topic) {
-  return topic.startsWith("__");
 }
 
 function partitionOf(row) {
@@ -44,14 +40,14 @@ function partitionOf(row) {
   };
 }
 
-// Nodes tell at different instants. What a follower has of this epoch it has from its leader, so the leader has at least
-// that.
+// Nodes report at different times. A follower gets its records of this epoch from the leader, so the leader has at least
+// as many.
 function raiseLeader(leading, replicas) {
   if (leading?.role !== "leader") return;
   for (const replica of replicas) {
     if (replica.epoch !== leading.epoch) continue;
     leading.leo = Math.max(leading.leo, replica.leo);
-    // Without an open transaction the LSO is where HW is.
+    // Without an open transaction the LSO equals the HW.
     const stable = leading.lso === leading.hw;
     leading.hw = Math.max(leading.hw, replica.hw);
     if (stable) leading.lso = leading.hw;
@@ -74,7 +70,7 @@ export function membership(partition, node) {
   return "out";
 }
 
-// The end of the log: the leader's, or the farthest that anybody has.
+// The end of the log: the leader's, or without a leader the highest of the replicas.
 export function endOf(partition) {
   const leading = partition.held.get(partition.leader);
   if (leading) return leading.leo;
@@ -102,14 +98,15 @@ export class State {
     this.nodes = new Map();
     this.groups = new Map();
     this.timeline = new Map();
-    // Sorted keys, made anew only when partitions come and go.
+    this.groupsTotal = 0;
+    // Sorted keys, computed again only when partitions appear or disappear.
     this.order = null;
     this.changed = new Set();
     this.rates = new Map();
     this.perSecond = [];
   }
 
-  // Takes one message; `changed` has the keys of partitions until somebody has drawn them.
+  // Applies one message. `changed` keeps the keys of partitions until the next drawing.
   apply(message) {
     const before = this.partitions;
     if (message.reset) {
@@ -118,6 +115,7 @@ export class State {
       Object.assign(this, { rates, perSecond });
     }
     this.now = message.now;
+    this.groupsTotal = message.groups_total;
     for (const row of message.partitions ?? []) this.takePartition(partitionOf(row), before);
     for (const [topic, number] of message.gone ?? []) this.dropPartition(keyOf(topic, number));
     for (const node of message.nodes ?? []) this.nodes.set(node.id, node);
@@ -146,7 +144,7 @@ export class State {
     this.changed.add(key);
   }
 
-  // Records that came, for the rates of the last second.
+  // Counts written records for the rates.
   flow(key, written) {
     let seen = this.rates.get(key);
     if (!seen) this.rates.set(key, (seen = { since: this.now, records: 0, rate: 0 }));
@@ -158,7 +156,7 @@ export class State {
     if (this.perSecond.length > SPARK_S + 2) this.perSecond.shift();
   }
 
-  // Once in a while: what was counted becomes a rate; without records it falls to nothing.
+  // Turns the counts into rates, now and then. Without new records a rate falls to zero.
   settleRates(now) {
     for (const [key, seen] of this.rates) {
       const passed = now - seen.since;
@@ -181,7 +179,7 @@ export class State {
     return total;
   }
 
-  // Records of each of the last sixty seconds that are over.
+  // Records of each of the last sixty complete seconds.
   spark(now) {
     const bySecond = new Map(this.perSecond);
     const last = Math.floor(now / 1000) - 1;
@@ -207,7 +205,7 @@ export class State {
     return totals;
   }
 
-  // Of one node: how many it leads, and in how many ISRs it is of those that it has replicas of.
+  // The share of one node: the partitions that it leads, its ISR memberships and its replicas.
   share(node) {
     let leads = 0, inIsr = 0, replicas = 0;
     for (const partition of this.partitions.values()) {
@@ -218,7 +216,7 @@ export class State {
     return { leads, inIsr, replicas };
   }
 
-  // The leader of the metadata quorum, by the newest epoch that anybody tells.
+  // The leader of the metadata quorum, by the newest epoch that any node reports.
   quorum() {
     let leader = -1, epoch = -1, end = -1;
     for (const node of this.nodes.values()) {
@@ -231,19 +229,19 @@ export class State {
     return { leader, epoch, end };
   }
 
-  // What is wrong with those who tell: then the rest is what was known last.
+  // A reason why the page shows only the last known state, or null.
   silence() {
     const nodes = [...this.nodes.values()];
-    // One that runs is about to tell: the page has just been opened.
+    // A running node is about to report: the page has just opened.
     if (nodes.length === 0 || nodes.some((node) => node.state === "running" && !node.heard)) return null;
-    // The connections of one that is paused stay open.
+    // The connections of a paused node stay open.
     const heard = nodes.filter((node) => node.heard && !DOWN.has(node.state));
-    if (heard.length === 0) return ["what is shown is old", "✕ no node answers"];
-    // Who follows, or asks for votes, may still name the leader that it has lost.
-    return heard.some((node) => node.quorum_role === "leader") ? null : ["of the metadata quorum", "✕ no leader"];
+    if (heard.length === 0) return ["this is the last known state", "✕ no node answers"];
+    // A follower or candidate may still name a lost leader.
+    return heard.some((node) => node.quorum_role === "leader") ? null : ["no election is possible", "✕ no quorum leader"];
   }
 
-  // Of a group: how far each of its partitions is behind the high watermark.
+  // The lag of a group: for each partition, the distance to the high watermark.
   lagOf(group) {
     let lag = 0;
     const rows = group.offsets.map(([topic, number, offset, reader]) => {

@@ -1,9 +1,9 @@
-// Dark, light, or as the system has it.
+// Dark, light, or the same as the system.
 
 import { $ } from "./dom.js";
 
 const THEMES = ["auto", "dark", "light"];
-const WORDS = { auto: "as the system has them", dark: "dark", light: "light" };
+const WORDS = { auto: "same as the system", dark: "dark", light: "light" };
 const KEY = "tidelog-theme";
 
 function set(theme) {

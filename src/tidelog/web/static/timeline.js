@@ -1,8 +1,11 @@
-// What happened, the newest first; each line opens to why, with the rules behind it.
+// Events, the newest first. A line opens to its explanation and the rules behind it.
 
 import { $, h, text } from "./dom.js";
-import { clock, count, virtualClock } from "./format.js";
+import { clock, count, plural, showing, virtualClock } from "./format.js";
+import { drawFold, internal } from "./internal.js";
+import { place } from "./lists.js";
 import { ruleChip } from "./rules.js";
+import { withTerms } from "./terms.js";
 
 const SIGNS = { election: "♔", isr: "◐", stall: "‖", fault: "⚡", truncation: "✂", quorum: "⌘", node: "▪", topic: "+", group: "⚭" };
 const MOST = 150;
@@ -18,11 +21,11 @@ export class Timeline {
   }
 
   draw() {
-    const chosen = [...this.state.timeline.values()]
-      .filter((entry) => !this.kind || entry.kind === this.kind)
-      .sort((a, b) => b.id - a.id)
-      .slice(0, MOST);
-    text($("timeline-count"), count(this.state.timeline.size));
+    const all = [...this.state.timeline.values()].filter((entry) => !this.kind || entry.kind === this.kind);
+    const folded = all.filter((entry) => entry.internal).length;
+    const chosen = all.filter((entry) => internal.shown || !entry.internal).sort((a, b) => b.id - a.id).slice(0, MOST);
+    text($("timeline-count"), showing(chosen.length, this.state.timeline.size));
+    drawFold("fold-timeline", folded, `${plural(folded, "event")} of internal topics`);
     const keep = new Map();
     const elements = chosen.map((entry) => {
       const known = this.drawn.get(entry.id);
@@ -31,12 +34,10 @@ export class Timeline {
       return element;
     });
     this.drawn = keep;
-    // Only those that moved are touched: focus and what is open stay.
-    elements.forEach((element, index) => {
-      if (this.list.children[index] !== element) this.list.insertBefore(element, this.list.children[index] ?? null);
-    });
-    while (this.list.children.length > elements.length) this.list.lastChild.remove();
-    if (elements.length === 0) this.list.append(h("li", { class: "empty", text: "Nothing yet. Elections, ISR changes, stalls and faults are told here as they happen." }));
+    place(this.list, elements);
+    const none = $("no-entries");
+    none.hidden = elements.length > 0;
+    text(none, this.state.timeline.size > 0 ? "No event matches." : "No events yet. Elections, ISR changes, stalls and faults appear here.");
   }
 
   make(entry) {
@@ -45,10 +46,15 @@ export class Timeline {
     const sign = h("span", { class: "sign", "aria-hidden": "true", text: SIGNS[entry.kind] ?? "·" });
     const kind = h("span", { class: "hidden", text: `${entry.kind}, ${entry.severity}: ` });
     const summary = h("summary", {}, time, sign, h("span", { class: "what" }, kind, entry.text, more));
-    const why = h("p", { class: "why" }, entry.why, " ", ...entry.rules.map(ruleChip));
-    const names = entry.count > 1 ? h("p", { class: "names", text: entry.partitions.join("  ") + (entry.count > entry.partitions.length ? " …" : "") }) : null;
-    const details = h("details", { ontoggle: (event) => (event.target.open ? this.open.add(entry.id) : this.open.delete(entry.id)) }, summary, why, names);
+    const why = h("p", { class: "why" }, ...withTerms(entry.why), " ", ...entry.rules.map(ruleChip));
+    const details = h("details", { ontoggle: (event) => (event.target.open ? this.open.add(entry.id) : this.open.delete(entry.id)) }, summary, why, names(entry));
     details.open = this.open.has(entry.id);
     return h("li", { class: `of-${entry.kind} ${entry.severity}` }, details);
   }
+}
+
+function names(entry) {
+  if (entry.count < 2) return null;
+  const missing = entry.count - entry.partitions.length;
+  return h("p", { class: "names", text: entry.partitions.join("  ") + (missing > 0 ? `  and ${count(missing)} more` : "") });
 }
