@@ -85,8 +85,9 @@ def kcat() -> str:
         raise
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Playwright keeps an event loop in this thread, so other modules must not share a process with an open one."""
     try:
         chromium = ensure_debian("chromium", "chromium")
     except RegistryUnreachable as error:

@@ -278,11 +278,11 @@ class _Supervisor:
 
 @contextmanager
 def serve_states(trace: Sequence[str], states: Sequence[str] = tuple(STATES)) -> Iterator[Served]:
-    """One thread serves them all, each on a port of its own; records flow while it runs."""
+    """Serves the states from one thread, each on its own port, and the trace if it has lines. Records flow meanwhile."""
     servers: list[tuple[uvicorn.Server, socket.socket]] = []
     urls: dict[str, str] = {}
     flows: list[tuple[State, Audience]] = []
-    for name in (*states, "trace"):
+    for name in (*states, *(("trace",) if trace else ())):
         sock = socket.create_server(("127.0.0.1", 0))
         port = sock.getsockname()[1]
         live = None

@@ -1,4 +1,4 @@
-"""The layout of the page: every state, view, width and colour scheme, and the ways to reach everything by keyboard.
+"""The layout of the page in every state, view, width and colour scheme.
 
 The states come from boards that are filled by hand (page_states.py), so one browser checks hundreds of combinations in
 seconds. `python -m tests.interop.page_pictures DIR` takes the pictures of the same combinations.

@@ -69,7 +69,7 @@ class Folding:
         for node, roles in told.get("roles", {}).items():
             self.board.put_node(NodeRow(id=int(node), roles=tuple(roles.split(",")), state="running", heard=True))
         severity = "error" if told["event"] == "broken" else "info"
-        text = in_words(told) if told["event"] == "broken" else f"run: {in_words(told)}"
+        text = in_words(told) if told["event"] in ("broken", "seed") else f"run: {in_words(told)}"
         self._timeline.say(text, Reason("node", "", (), severity), now_ms)
 
     def _node(self, told: Mapping[str, Any], now_ms: int) -> None:

@@ -15,6 +15,9 @@ def in_words(line: Mapping[str, Any]) -> str:
     template = _templates().get(line["event"]) if line["source"] == "node" else None
     if template is not None:
         return where + template.format_map({name: shown(value) for name, value in line.items()})
+    if (line["source"], line["event"]) == ("run", "seed"):
+        profiles = ", ".join(map(shown, line.get("profiles", ())))
+        return f"simulation of seed {shown(line.get('seed'))}, profiles {profiles or 'none'}"
     if (line["source"], line["event"]) == ("fault", "end"):
         return f"fault {line['number']} has ended"
     who = f"node {line['node']} " if "node" in line else ""

@@ -28,7 +28,16 @@ function may(verb, node) {
   }
 }
 
+// In a few words, so that a fault moves nothing on the page.
 function linksOf(node) {
+  const words = [];
+  const cut = new Set([...node.deaf, ...node.mute]).size;
+  if (cut > 0) words.push(node.deaf.length === cut && node.mute.length === cut ? "cut off" : "partly cut off");
+  if (node.delay_ms) words.push(`${count(node.delay_ms)} ms late`);
+  return words.join(", ");
+}
+
+function linksAtLength(node) {
   const words = [];
   const [deaf, mute] = [node.deaf.join(", "), node.mute.join(", ")];
   if (deaf && deaf === mute) words.push(`cut off from ${deaf}`);
@@ -78,16 +87,17 @@ export class Nodes {
       buttons.append(button);
     }
     card.buttonBox = buttons;
-    const fact = (id, name, wide) => {
-      const value = h("dd", { class: wide ? "across" : null });
+    const fact = (id, name) => {
+      const value = h("dd");
       card.facts.append(h("dt", {}, term(id, name)), value);
       return value;
     };
     card.broker = fact("broker", "broker");
     card.lead = fact("leader", "leads");
     card.vote = fact("quorum", "quorum");
+    card.inSync = fact("isr", "in sync");
     card.metadata = fact("metadata", "metadata");
-    card.links = fact("links", "links", true);
+    card.links = fact("links", "links");
     card.standing = term("fenced", "");
     card.brokerEpoch = h("span");
     card.broker.append(card.standing, card.brokerEpoch);
@@ -126,14 +136,16 @@ export class Nodes {
     text(card.state, leads ? `${node.state} · controller` : node.state);
     text(card.standing, node.standing);
     text(card.brokerEpoch, node.broker_epoch >= 0 ? `, epoch ${node.broker_epoch}` : "");
-    const apart = share.replicas - share.inIsr;
-    text(card.lead, `${count(share.leads)} of ${count(share.replicas)}${apart > 0 ? `, ${count(apart)} out of sync` : ""}`);
+    text(card.lead, `${count(share.leads)} of ${count(share.replicas)}`);
+    text(card.inSync, `${count(share.inIsr)} of ${count(share.replicas)}`);
+    card.inSync.classList.toggle("apart", share.inIsr < share.replicas);
     const role = node.quorum_role || (node.roles.includes("controller") ? "silent" : "observer");
     text(card.vote, node.quorum_epoch < 0 ? "–" : `${node.votes || !live ? role : "observer"}, epoch ${node.quorum_epoch}`);
     const behind = quorum.end >= 0 && node.metadata_end >= 0 ? quorum.end - node.metadata_end : null;
     text(card.metadata, node.metadata_end < 0 ? "–" : `${count(node.metadata_end)}${behind > 0 ? `, lag ${count(behind)}` : ""}`);
     const links = linksOf(node);
     text(card.links, links || "fine");
+    attribute(card.links, "title", linksAtLength(node));
     card.links.classList.toggle("faulty", links !== "");
     card.buttonBox.hidden = !live;
     for (const [verb, button] of card.buttons) this.drawButton(verb, button, node);

@@ -96,6 +96,8 @@ export class Rows {
       const column = position % this.columns;
       cell.element.style.transform = `translate(${(column * width) / this.columns}px, ${Math.floor(position / this.columns) * this.height}px)`;
       cell.element.style.width = `${width / this.columns}px`;
+      attribute(cell.element, "aria-posinset", String(position + 1));
+      attribute(cell.element, "aria-setsize", String(this.keys.length));
       cell.element.style.height = `${this.height}px`;
       attribute(cell.element, "aria-posinset", String(position + 1));
       attribute(cell.element, "aria-setsize", String(this.keys.length));
