@@ -278,7 +278,7 @@ class _Supervisor:
 
 @contextmanager
 def serve_states(trace: Sequence[str], states: Sequence[str] = tuple(STATES)) -> Iterator[Served]:
-    """Serves the states from one thread, each on its own port, and the trace if it has lines. Records flow meanwhile."""
+    """Serves the states from one thread, each on its own port, and the trace if it has lines. Records keep flowing."""
     servers: list[tuple[uvicorn.Server, socket.socket]] = []
     urls: dict[str, str] = {}
     flows: list[tuple[State, Audience]] = []
