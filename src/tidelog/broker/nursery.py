@@ -1,96 +1,105 @@
-"""Forks nodes from a process that has imported them already: ``python -m tidelog.broker.nursery FD``.
+"""Forks the nodes of one cluster from a process that has already imported them.
 
-Most of a node's start is importing it. A supervisor that starts three of them, and restarts them in tests, lets this
-process import once and fork. It has no threads, no event loop and no state of its own, so a fork of it is as good as a
-process of its own, and a node shares with it only pages of code.
+    python -m tidelog.broker.nursery FD PARENT        PARENT 0: the nursery and its nodes outlive the supervisor
 
-Orders are messages of JSON on a unix socket, answers lines of JSON on stdout:
+Most of a node's start is importing it. The nursery imports once and forks each node. It has no threads and no event
+loop, so a fork is safe, and a node shares only pages of code with it.
+
+Orders and answers are messages of JSON on one unix socket:
 
 -> {"run": ["--config", "…/server.properties"], "output": "…/console.log", "name": "node-1", "tied": true,
-    "inherit": ["--links-fd"]}            with a descriptor beside it for each option that takes one
+    "inherit": ["--links-fd"]}            with one descriptor for each option in `inherit`
 <- {"started": 4711}
 <- {"ended": 4711, "status": 0}           the exit status, or minus the signal
 
-Ends when the socket does. Nodes that are `tied` die with it, however it dies (Linux).
+The nursery ends when the supervisor shuts the socket down. Nodes that are `tied` die with the nursery, however it ends
+(Linux).
 """
 
-import gc
 import json
 import os
 import select
-import signal
 import socket
 import sys
-import threading
 from typing import Any, Final, NoReturn
 
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_NAME: Final = 15
-# What the kernel keeps of a name, with its terminating zero.
-_MAX_NAME_BYTES: Final = 15
+from tidelog.broker.forked import Children, die_with, import_node, name_process
+
 _MAX_ORDER_BYTES: Final = 64 * 1024
 _MAX_DESCRIPTORS: Final = 8
 
 
-def main() -> int:
-    # Named here and not above: what takes long is what a fork need not do again.
-    import uvloop  # noqa: F401
+def main() -> None:
+    orders, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    if parent:
+        die_with(parent)
+    import_node()
+    serve(orders)
 
-    import tidelog.broker.__main__
-    import tidelog.broker.allocator
-    import tidelog.broker.metrics_server
-    import tidelog.broker.node  # noqa: F401
 
-    assert threading.active_count() == 1, "a process with threads cannot be forked safely"
-    # Collections in a node would otherwise touch, and so copy, every page it shares with us.
-    gc.collect()
-    gc.freeze()
-    orders = socket.socket(fileno=int(sys.argv[1]))
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+def serve(orders: socket.socket) -> NoReturn:
+    """Obeys until the supervisor is gone. Nodes that are not tied live on."""
+    children = Children()
+    status = 1
+    try:
+        _obey(orders, children)
+        status = 0
+    except (BrokenPipeError, ConnectionResetError):
+        # The supervisor ended while an answer was on its way.
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        raise
+    finally:
+        os._exit(status)
+
+
+def _obey(orders: socket.socket, children: Children) -> None:
+    waits_for: list[socket.socket | Children] = [orders, children]
     while True:
-        readable, _, _ = select.select([orders.fileno(), woken], [], [])
-        if woken in readable:
-            os.read(woken, _MAX_ORDER_BYTES)
-            _tell_ended()
-        if orders.fileno() in readable:
+        readable, _, _ = select.select(waits_for, [], [])
+        if children in readable:
+            for pid, status in children.ended():
+                _answer(orders, {"ended": pid, "status": status})
+        if orders in readable:
             order, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER_BYTES, _MAX_DESCRIPTORS)
             if not order:
-                return 0
-            _tell({"started": _start(json.loads(order), descriptors, (orders.fileno(), woken, wake))})
+                return
+            _answer(orders, {"started": _start(json.loads(order), descriptors, orders, children)})
             for descriptor in descriptors:
                 os.close(descriptor)
 
 
-def _start(order: dict[str, Any], inherited: list[int], ours: tuple[int, ...]) -> int:
+def _start(order: dict[str, Any], inherited: list[int], orders: socket.socket, children: Children) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(order, inherited, parent, ours)
+        _become(order, inherited, parent, orders, children)
     return pid
 
 
-def _become(order: dict[str, Any], inherited: list[int], parent: int, ours: tuple[int, ...]) -> NoReturn:
-    """The new process: nothing of ours stays open, and nobody returns from here."""
+def _become(
+    order: dict[str, Any], inherited: list[int], parent: int, orders: socket.socket, children: Children
+) -> NoReturn:
+    """Runs as the new process. It keeps nothing of the nursery open, and never returns."""
     from tidelog.broker.__main__ import FAILED
     from tidelog.broker.__main__ import main as run
 
     status = FAILED
     try:
         os.setsid()
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        children.forget()
+        orders.close()
         null = os.open(os.devnull, os.O_RDONLY)
         output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(null, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        for descriptor in (null, output, *ours):
+        for descriptor in (null, output):
             os.close(descriptor)
-        _arrange(order, parent)
+        name_process(order["name"])
+        if order["tied"]:
+            die_with(parent)
         options = zip(order["inherit"], inherited, strict=True)
         status = run([*order["run"], *(word for option, fd in options for word in (option, str(fd)))])
     except SystemExit as end:
@@ -104,34 +113,9 @@ def _become(order: dict[str, Any], inherited: list[int], parent: int, ours: tupl
         os._exit(status)
 
 
-def _arrange(order: dict[str, Any], parent: int) -> None:
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_NAME, order["name"].encode()[:_MAX_NAME_BYTES], 0, 0, 0)
-    if not order["tied"]:
-        return
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        sys.exit(f"cannot tie the node to its supervisor: prctl: {os.strerror(ctypes.get_errno())}")
-    # It may have died before the kernel knew what to do about it.
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _tell_ended() -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        _tell({"ended": pid, "status": os.waitstatus_to_exitcode(status)})
-
-
-def _tell(message: dict[str, int]) -> None:
-    os.write(1, json.dumps(message).encode() + b"\n")
+def _answer(orders: socket.socket, message: dict[str, int]) -> None:
+    orders.send(json.dumps(message).encode())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

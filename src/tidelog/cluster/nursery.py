@@ -1,36 +1,107 @@
-"""The process that forks nodes for a supervisor (`tidelog.broker.nursery`), seen from the supervisor."""
+"""The supervisor's side of the process that forks its nodes (`tidelog.broker.nursery`)."""
 
 import asyncio
 import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.process import CHILD
 
-# What a command must begin with to be run by a nursery instead.
+# A nursery can run a command that begins like this.
 BROKER: Final = (sys.executable, "-m", "tidelog.broker")
+# A nursery only forks. One that takes so long to answer hangs, even while the machine is busy.
+ANSWER_S: Final = 60.0
 _STOP_S: Final = 5.0
-_GONE: Final = "cannot start {name}: the process that starts nodes ended"
+_MAX_ANSWER_BYTES: Final = 64 * 1024
+
+
+class PidfdProcess:
+    """A process that another one reaps. A pidfd names this process for good, a process id may be reused."""
+
+    def __init__(self, pidfd: int) -> None:
+        self._pidfd = pidfd
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(pidfd, self._on_end)
+
+    @property
+    def alive(self) -> bool:
+        return self._pidfd >= 0
+
+    def kill(self) -> None:
+        try:
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            return  # it has ended, and `_on_end` is about to run
+
+    async def wait(self) -> None:
+        await self._ended.wait()
+
+    def _on_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        self._ended.set()
+
+
+class Breeder(Protocol):
+    """Starts the process of a nursery."""
+
+    async def start(self, orders: socket.socket) -> PidfdProcess:
+        """The process has the other end of the socket, which the caller closes. ClusterError if there is none."""
+        ...
+
+    def release(self) -> None:
+        """The process that `start` returned has ended."""
+        ...
+
+
+class OwnProcess:
+    """Starts a new interpreter for the nursery. `tied`: it ends when the thread that started it ends."""
+
+    def __init__(self, *, tied: bool) -> None:
+        self._tied = tied
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self, orders: socket.socket) -> PidfdProcess:
+        parent = os.getpid() if self._tied else 0
+        command = [sys.executable, "-m", "tidelog.broker.nursery", str(orders.fileno()), str(parent)]
+        try:
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(orders.fileno(),),
+            )
+        except OSError as error:
+            raise ClusterError(f"cannot start {command[0]}: {error.strerror}") from error
+        return PidfdProcess(os.pidfd_open(self._process.pid))
+
+    def release(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
 
 
 class NurseryChild:
-    """A process that the nursery forked; what `asyncio.subprocess.Process` is for one of our own."""
+    """A node that the nursery forked; it has the interface of `asyncio.subprocess.Process`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._ended = asyncio.Event()
         try:
-            # The nursery reaps the process, and then another may be given its id: a pidfd keeps to this one.
+            # The nursery reaps the process, and its id may then be reused: a pidfd keeps to this process.
             self._pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
-            self._pidfd = -1  # ended already; the nursery's next line says how
+            self._pidfd = -1  # it has ended already; the nursery's next message has its status
 
     def send_signal(self, number: int) -> None:
         if self._pidfd < 0:
@@ -52,7 +123,7 @@ class NurseryChild:
             self._ended.set()
 
     def watch(self, status: int) -> None:
-        """Without a nursery nobody can tell how it ends; that it ends can be seen."""
+        """Without a nursery nothing reports the exit status; the pidfd still shows the end."""
         if self._pidfd < 0:
             self.ended(status)
         else:
@@ -60,41 +131,56 @@ class NurseryChild:
 
 
 class Nursery:
-    """Started once, at the first need or before; started again should it have died."""
+    """Forks the nodes of one cluster. It is started at the first need or before, and again if it has died.
 
-    def __init__(self, *, tied: bool) -> None:
+    Lives on one event loop. A nursery that dies takes the nodes that are tied to it with it.
+    """
+
+    def __init__(self, *, tied: bool, breeder: Breeder | None = None) -> None:
         self._tied = tied
-        self._process: asyncio.subprocess.Process | None = None
+        self._breeder = breeder if breeder is not None else OwnProcess(tied=tied)
+        self._process: PidfdProcess | None = None
         self._orders: socket.socket | None = None
-        self._reader: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._children: dict[int, NurseryChild] = {}
-        # Answers come in the order of the orders.
-        self._started: asyncio.Queue[NurseryChild | None] = asyncio.Queue(maxsize=1)
+        # The node that `run` waits for; answers come in the order of the orders.
+        self._started: asyncio.Future[NurseryChild | None] | None = None
         self._one_at_a_time = asyncio.Lock()
 
-    async def start(self) -> None:
-        """Begins importing; `run` waits for the end of it."""
+    def start(self) -> None:
+        """Begins to start it; `run` waits for it."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start(), name="start-nursery")
+
+    async def _start(self) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "tidelog.broker.nursery", str(its.fileno())]
-        if self._tied:
-            command = [sys.executable, "-I", "-S", CHILD, str(os.getpid()), "-1", *command]
-        with its:
-            self._process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=(its.fileno(),),
-            )
+        ours.setblocking(False)
+        try:
+            with its:
+                self._process = await self._breeder.start(its)
+        except BaseException:
+            ours.close()
+            raise
         self._orders = ours
-        self._reader = asyncio.create_task(self._listen(self._process), name="nursery")
+        asyncio.get_running_loop().add_reader(ours, self._read, ours)
+        self._ending = asyncio.create_task(self._end(self._process), name="nursery")
+
+    async def _until_started(self) -> None:
+        """Raises what prevented the start; the next one is a new attempt."""
+        assert self._starting is not None
+        try:
+            await asyncio.shield(self._starting)
+        except Exception:
+            self._starting = None
+            raise
 
     async def run(
         self, arguments: Sequence[str], *, output: Path, name: str, inherit: Mapping[str, int] | None = None
     ) -> NurseryChild:
         """Starts `python -m tidelog.broker ARGUMENTS…` with its output appended to a file.
 
-        `inherit` names descriptors of ours that it gets too, by the options that tell it their numbers.
+        `inherit` maps an option to a descriptor of ours: the node gets the descriptor, and the option with its number.
         """
         inherit = inherit or {}
         order = {
@@ -104,55 +190,104 @@ class Nursery:
             "tied": self._tied,
             "inherit": list(inherit),
         }
+        gone = ClusterError(f"cannot start {name}: the process that forks the nodes has ended")
         async with self._one_at_a_time:
-            if self._process is None or self._process.returncode is not None:
-                await self.start()
-            assert self._orders is not None
+            self.start()
+            await self._until_started()
+            if self._orders is None:
+                raise gone
+            self._started = asyncio.get_running_loop().create_future()
             try:
                 socket.send_fds(self._orders, [json.dumps(order).encode()], list(inherit.values()))
+                async with asyncio.timeout(ANSWER_S):
+                    child = await self._started
             except (BrokenPipeError, ConnectionResetError) as error:
-                raise ClusterError(_GONE.format(name=name)) from error
-            child = await self._started.get()
+                raise gone from error
+            except TimeoutError as error:
+                # It may answer later, in the middle of something else: only its end is clear.
+                self.kill()
+                raise ClusterError(
+                    f"cannot start {name}: the process that forks the nodes did not answer within {ANSWER_S:g} s "
+                    "and was killed, and the running nodes of this cluster with it"
+                ) from error
+            finally:
+                self._started = None
         if child is None:
-            raise ClusterError(_GONE.format(name=name))
+            raise gone
         return child
 
     async def close(self) -> None:
         """Ends the nursery; nodes that are tied to it end too."""
-        if self._process is None:
+        if self._starting is None:
+            return
+        try:
+            await self._until_started()
+        except ClusterError:
+            # `run` reports it to a caller that needs the nursery.
+            return
+        if self._process is None or self._ending is None:
             return
         if self._orders is not None:
-            self._orders.close()
+            # Not only closed: a process that the user forked may hold a copy of the socket.
+            self._orders.shutdown(socket.SHUT_RDWR)
         try:
             async with asyncio.timeout(_STOP_S):
-                await self._process.wait()
+                await asyncio.shield(self._ending)
         except TimeoutError:
             self.kill()
-            await self._process.wait()
-        if self._reader is not None:
-            await self._reader
-        self._process = None
+            await self._ending
 
     def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None:
             self._process.kill()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            self._heard(json.loads(line))
-        # It is gone, and those that are tied to it go now. Reaped first: whoever hears of them may start others.
+    async def _end(self, process: PidfdProcess) -> None:
         await process.wait()
+        # Reports of ended nodes may still wait in the socket.
+        if self._orders is not None:
+            self._read(self._orders)
+        if self._orders is not None:
+            self._close_socket(self._orders)
+        self._breeder.release()
+        self._process = self._starting = None
+        # Its tied nodes end now.
         for child in self._children.values():
             child.watch(-signal.SIGKILL)
         self._children.clear()
-        if self._one_at_a_time.locked():
-            self._started.put_nowait(None)
+        self._tell_starter(None)
+
+    def _read(self, orders: socket.socket) -> None:
+        """Everything that has come."""
+        while True:
+            try:
+                answer = orders.recv(_MAX_ANSWER_BYTES)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                answer = b""
+            if not answer:
+                self._close_socket(orders)
+                return
+            self._heard(json.loads(answer))
+
+    def _close_socket(self, orders: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(orders)
+        orders.close()
+        self._orders = None
 
     def _heard(self, message: dict[str, Any]) -> None:
         if "started" in message:
             child = NurseryChild(message["started"])
             self._children[child.pid] = child
-            self._started.put_nowait(child)
+            if not self._tell_starter(child):
+                # Whoever ordered it was cancelled: nobody else would ever end it.
+                child.send_signal(signal.SIGKILL)
         else:
             self._children.pop(message["ended"]).ended(message["status"])
+
+    def _tell_starter(self, child: NurseryChild | None) -> bool:
+        """Whether anything still waits for the answer."""
+        if self._started is None or self._started.done():
+            return False
+        self._started.set_result(child)
+        return True

@@ -65,6 +65,8 @@ class ClusterRequest:
     ui_port_may_move: bool = False
     # How a user chooses `port`, for the message that it is in use.
     port_option: str = "--port"
+    # Fork from the template that all clusters of this process share, instead of from a process of this cluster's own.
+    shares_template: bool = False
     node_command: NodeCommand = node_command
     format_command: FormatCommand = format_command
 

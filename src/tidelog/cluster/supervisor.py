@@ -10,10 +10,11 @@ from typing import Final
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.links import LinkWish, LinkWishes
 from tidelog.cluster.node import STOP_TIMEOUT_S, SupervisedNode
-from tidelog.cluster.nursery import Nursery
+from tidelog.cluster.nursery import Nursery, OwnProcess
 from tidelog.cluster.plan import ClusterRequest, PreparedCluster, prepare
 from tidelog.cluster.readiness import READY_TIMEOUT_S, Probe, probe_cluster, wait_ready
 from tidelog.cluster.states import NodeState, NodeStatus
+from tidelog.cluster.template import FromTemplate
 
 _UNCLEAN: Final = "did not stop within {seconds:g} s and was killed"
 
@@ -77,10 +78,13 @@ class Supervisor:
     async def create(
         cls, request: ClusterRequest, *, on_event: OnEvent = ignore_events, probe: Probe = probe_cluster
     ) -> "Supervisor":
-        nursery = Nursery(tied=request.dies_with_us) if request.by_nursery else None
-        if nursery is not None:
-            # It imports while we look for ports.
-            await nursery.start()
+        nursery: Nursery | None = None
+        if request.by_nursery:
+            assert request.dies_with_us or not request.shares_template, "a template ends with this process"
+            breeder = FromTemplate() if request.shares_template else OwnProcess(tied=request.dies_with_us)
+            nursery = Nursery(tied=request.dies_with_us, breeder=breeder)
+            # It imports while ports are chosen.
+            nursery.start()
         try:
             prepared = await prepare(request, nursery)
         except BaseException:

@@ -300,6 +300,7 @@ class Cluster:
             port_option="port=",
             free_ports=True,
             settings=self._config,
+            shares_template=True,
         )
         self._supervisor = await self._opened.enter_async_context(supervised(request, end=self._end_nodes))
         await self._supervisor.start_all()

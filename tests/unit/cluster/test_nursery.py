@@ -103,5 +103,5 @@ async def test_a_nursery_that_cannot_start_is_an_error_and_no_waiting(
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     async with a_nursery() as nursery:
-        with pytest.raises(ClusterError, match="the process that starts nodes ended"):
+        with pytest.raises(ClusterError, match="the process that forks the nodes has ended"):
             await run(nursery, tmp_path / "console", "--config", "x")
