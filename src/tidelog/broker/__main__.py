@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 
 from tidelog.broker.clock import SystemWallClock
 from tidelog.broker.format import FormatError, check_formatted, format_directories
@@ -42,7 +42,7 @@ class UnreadableConfig(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     try:
         parsed = [_config(path, options.set) for path in options.config]
         if options.command == "format":
@@ -55,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), FAILED)
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+@cache
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tidelog.broker", description=__doc__)
     parser.add_argument("command", nargs="?", choices=("run", "format"), default="run")
     parser.add_argument(
@@ -70,6 +71,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--links-fd", type=int, help=argparse.SUPPRESS)
     # A listening socket of the supervisor's, for those who watch this node.
     parser.add_argument("--watch-fd", type=int, help=argparse.SUPPRESS)
+    # The writing end of a pipe: the node writes one byte when it serves.
+    parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     formatting = parser.add_argument_group("with format")
     formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
     formatting.add_argument("--json", action="store_true", help="print the change as JSON, a line for each node")
@@ -78,6 +81,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     voters.add_argument(STANDALONE, action="store_true", help="this controller is the first and only voter")
     voters.add_argument(INITIAL, metavar="ID@HOST:PORT:DIRECTORYID,…", help="all first voters; the same on every node")
     voters.add_argument(NONE, action="store_true", help="this controller joins a quorum that exists")
+    return parser
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    parser = _parser()
     options = parser.parse_args(arguments)
     if options.command == "run":
         if len(options.config) > 1:
@@ -167,7 +175,7 @@ def _run(disk: PosixDisk, config: NodeConfig, warnings: list[str], options: argp
         return _fail(f"cannot write {error.filename}: {error.strerror}", FAILED)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(disk, config, warnings, options.links_fd, options.watch_fd))
+            return runner.run(_serve(disk, config, warnings, options))
     except (NodeError, ListenError) as error:
         return _fail(str(error), FAILED)
     finally:
@@ -194,9 +202,7 @@ def _log_to_first(directories: Sequence[str], config: NodeConfig) -> Callable[[]
     return configure(None)
 
 
-async def _serve(
-    disk: PosixDisk, config: NodeConfig, warnings: list[str], links_fd: int | None, watch_fd: int | None
-) -> int:
+async def _serve(disk: PosixDisk, config: NodeConfig, warnings: list[str], options: argparse.Namespace) -> int:
     from tidelog.broker.event_log import log_event
     from tidelog.broker.links import Links
     from tidelog.broker.links_control import obey
@@ -218,10 +224,10 @@ async def _serve(
 
     links: Links | None = None
     obeying: asyncio.Task[None] | None = None
-    if links_fd is not None:
+    if options.links_fd is not None:
         links = Links(loop)
         told = asyncio.Event()
-        obeying = loop.create_task(obey(links, links_fd, told))
+        obeying = loop.create_task(obey(links, options.links_fd, told))
         await told.wait()
     node = Node(
         config,
@@ -234,7 +240,7 @@ async def _serve(
         links=links,
         on_event=on_event,
     )
-    watched = loop.create_task(watch.serve(node, watch_fd)) if watch_fd is not None else None
+    watched = loop.create_task(watch.serve(node, options.watch_fd)) if options.watch_fd is not None else None
     asked_to_stop = asyncio.Event()
 
     def on_signal() -> None:
@@ -263,6 +269,8 @@ async def _serve(
         return 0
     await starting
     print(f"started node.id={config.node_id} listeners={','.join(node.listeners)}", flush=True)  # noqa: T201
+    if options.ready_fd is not None:
+        _report_ready(options.ready_fd)
     failed = asyncio.ensure_future(node.failed.wait())
     await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
     for waiter in (stopped, failed):
@@ -275,6 +283,16 @@ async def _serve(
             task.cancel()
     offload.close()
     return FAILED if node.failed.is_set() else 0
+
+
+def _report_ready(fd: int) -> None:
+    try:
+        os.write(fd, b"1")
+    except BrokenPipeError:
+        # The supervisor stopped waiting, or ended and left this node running.
+        return
+    finally:
+        os.close(fd)
 
 
 def _host_name(config: NodeConfig) -> str:

@@ -25,6 +25,8 @@ from tidelog.core.config.node import NodeConfig
 from tidelog.core.events import EventSink
 from tidelog.core.ids import random_uuid
 from tidelog.core.ports import Offload, WallClock
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import ClusterImage
 from tidelog.replication.measures import measure_stepwise
 from tidelog.storage.directory import LogDirectory
 from tidelog.storage.manager import LogManager
@@ -112,9 +114,13 @@ class BrokerRole:
         """Recovers the logs and follows the metadata from here on."""
         directories = {directory_id: path for path, directory_id in self._directory_ids.items()}
         await self.follower.load(lambda: self._control.image, directories)
-        self.follower.on_applied = self._directories.on_metadata
+        self.follower.on_applied = self._metadata_applied
         self.follower.on_failure = self._control.quorum.fail
         self._control.publisher.subscribe(self.follower.on_metadata)
+
+    def _metadata_applied(self, image: ClusterImage, delta: MetadataDelta) -> None:
+        self._directories.on_metadata(image, delta)
+        self.lifecycle.metadata_applied()
 
     async def join(self, listeners: Sequence[AdvertisedListener]) -> None:
         """Registers, and serves from the moment it is unfenced; the listeners are bound by now."""

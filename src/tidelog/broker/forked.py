@@ -1,4 +1,4 @@
-"""What a process that forks nodes needs: all code imported, a tie to its parent, a name in `ps`, its children's ends."""
+"""What a process that forks nodes needs: code imported, a tie to its parent, a name in `ps`, its children reaped."""
 
 import ctypes
 import gc
@@ -28,6 +28,9 @@ def import_node() -> None:
     import tidelog.broker.metrics_server
     import tidelog.broker.node
     import tidelog.broker.watch  # noqa: F401
+    from tidelog.broker.warm_up import warm_up
+
+    warm_up()
 
     assert threading.active_count() == 1, "a process with threads cannot be forked safely"
     # Otherwise each collection in a forked node writes to, and so copies, every page that it shares with this process.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -86,6 +87,8 @@ class BrokerLifecycle:
         self._refusals = BoundedLog(log, loop.time, burst=1, period_s=60.0)
         self.epoch = -1
         self.fenced = True
+        # The metadata offset of the last heartbeat.
+        self._reported_offset = -1
 
     async def register(self, identity: Identity) -> None:
         """Until the controller takes us: an earlier incarnation's session may have to run out first."""
@@ -129,12 +132,23 @@ class BrokerLifecycle:
         while self.fenced:
             taken = await self._try_heartbeat()
             if self.fenced:
-                await asyncio.sleep(RETRY_S / 5 if taken else RETRY_S)
+                await self._until_soon(RETRY_S / 5 if taken else RETRY_S)
         self._beating = self._loop.create_task(self._beat_on(), name="heartbeats")
 
     def heartbeat_soon(self) -> None:
         """There is news that the controller waits for, or another controller."""
         self._soon.set()
+
+    def metadata_applied(self) -> None:
+        """The controller unfences a broker that has applied its own registration: report it at once."""
+        if self.fenced and self._reported_offset < self.epoch <= self._metadata_offset():
+            self._soon.set()
+
+    async def _until_soon(self, delay_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._soon.wait()
+            self._soon.clear()
 
     async def heartbeat(self) -> bool:
         """One, now; whether the controller took it. ClientError if none answers."""
@@ -158,12 +172,7 @@ class BrokerLifecycle:
             delay_s = self._config.broker_heartbeat_interval_ms / 1000 if taken else RETRY_S
             if self.fenced:
                 delay_s = min(delay_s, RETRY_S)
-            try:
-                async with asyncio.timeout(delay_s):
-                    await self._soon.wait()
-            except TimeoutError:
-                continue
-            self._soon.clear()
+            await self._until_soon(delay_s)
 
     async def _try_heartbeat(self) -> bool:
         try:
@@ -211,10 +220,11 @@ class BrokerLifecycle:
         log.warning("no controller answered for %g s: the broker stops without moving its leaders", SHUTDOWN_PATIENCE_S)
 
     async def _beat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
+        self._reported_offset = self._metadata_offset()
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
-            current_metadata_offset=self._metadata_offset(),
+            current_metadata_offset=self._reported_offset,
             want_shut_down=want_shut_down,
             offline_log_dirs=self._offline_directories(),
         )

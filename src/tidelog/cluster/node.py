@@ -1,6 +1,7 @@
 """One supervised node: its process, its state, and the commands that move it from one to the next."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidelog.cluster.states import ALIVE, TRANSITIONS, NodeState, NodeStatus
 STOP_TIMEOUT_S: Final = 120.0
 CONSOLE_CHECK_S: Final = 10.0
 WATCH_OPTION: Final = "--watch-fd"
+READY_OPTION: Final = "--ready-fd"
 
 # (node, the state it left)
 OnChange = Callable[["SupervisedNode", NodeState], None]
@@ -52,6 +54,10 @@ class SupervisedNode:
         self._on_change = on_change
         self._process: NodeProcess | None = None
         self._watcher: asyncio.Task[None] | None = None
+        # Set when the node reported that it serves, or ended, or when it is of a kind that does not report.
+        self.may_serve = asyncio.Event()
+        # The pipe on which the node reports that; None when it has, or has ended.
+        self._report: int | None = None
 
     @property
     def id(self) -> int:
@@ -80,6 +86,7 @@ class SupervisedNode:
             raise ClusterError(f"node {self.id} is {self.state.value} already")
         await self.wait_gone()
         self._move(NodeState.STARTING)
+        self.may_serve.clear()
         self.exit_status = None
         try:
             self._process = await self._spawn(self._directory / "console.log")
@@ -92,10 +99,12 @@ class SupervisedNode:
 
     async def _spawn(self, console: Path) -> NodeProcess:
         if tuple(self._command[: len(BROKER)]) != BROKER:
+            self.may_serve.set()
             return await NodeProcess.spawn(self._command, console, dies_with_us=self._dies_with_us)
         line = LinkLine()
         watchers = control_socket.listen(self._directory / WATCH_SOCKET)
-        inherit = {OPTION: line.fd, WATCH_OPTION: watchers.fileno()}
+        ready, report = os.pipe()
+        inherit = {OPTION: line.fd, WATCH_OPTION: watchers.fileno(), READY_OPTION: report}
         try:
             if self._nursery is None:
                 process = await NodeProcess.spawn(
@@ -108,13 +117,25 @@ class SupervisedNode:
                 )
         except BaseException:
             line.close()
+            os.close(ready)
             raise
         finally:
-            # The node has it now, and with the node it ends: who connects to a dead one is refused.
+            # Only the node has these now: when it ends, connections to it are refused, and the pipe ends.
             watchers.close()
+            os.close(report)
+        self._report = ready
+        asyncio.get_running_loop().add_reader(ready, self._on_report)
         await line.open(self._wish())
         self._line = line
         return process
+
+    def _on_report(self) -> None:
+        """It serves, or it ended: both are worth a look."""
+        if self._report is not None:
+            asyncio.get_running_loop().remove_reader(self._report)
+            os.close(self._report)
+            self._report = None
+        self.may_serve.set()
 
     async def tell_links(self) -> None:
         """After the wish has changed. A node that is down hears of it when it starts, a paused one when it goes on."""
@@ -184,6 +205,7 @@ class SupervisedNode:
             await asyncio.wait((waiting,), timeout=CONSOLE_CHECK_S)
             process.bound_console()
         self.exit_status = waiting.result()
+        self._on_report()
         if self._line is not None:
             self._line.close()
             self._line = None

@@ -4,7 +4,7 @@ Asked over the wire, as a client would, never read from a log line: a line tells
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from tidelog.client.addresses import Address
@@ -19,8 +19,11 @@ from tidelog.wire.errors import ApiError
 # A node with ten thousand logs to recover is busy for a while; one that ended is noticed at once.
 READY_TIMEOUT_S: Final = 120.0
 _PROBE_TOPIC: Final = "tidelog-readiness-probe"
-_FIRST_PAUSE_S: Final = 0.01
+# After every node reported that it serves: metadata reaches the other brokers within milliseconds.
+_FIRST_PAUSE_S: Final = 0.005
 _LONGEST_PAUSE_S: Final = 0.05
+# Before that, for a node that cannot report.
+_UNREPORTED_PAUSE_S: Final = 0.25
 _PROBE_SETTINGS: Final = ConnectionSettings(
     client_id="tidelog-supervisor", connect_timeout_s=2.0, request_timeout_s=5.0
 )
@@ -58,22 +61,33 @@ async def wait_ready(
     nodes: Sequence[NodeLayout],
     *,
     still_alive: Callable[[], None],
+    all_may_serve: Callable[[], Awaitable[None]],
     probe: Probe = probe_cluster,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> None:
-    """Probes until the nodes are ready; `still_alive` raises when one ended meanwhile."""
+    """Probes until the nodes are ready; `still_alive` raises when one ended meanwhile.
+
+    `all_may_serve` returns when every node reported that it serves, or ended. Until then a probe can only tell what is
+    missing, so there are few of them; after it, the brokers only have to learn of each other.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
-    pause = _FIRST_PAUSE_S
-    while True:
-        still_alive()
-        try:
-            async with asyncio.timeout_at(deadline):
-                await probe(nodes)
-            return
-        except (ClientError, ApiError, TimeoutError) as error:
-            if loop.time() + pause > deadline:
-                reason = one_line(error) if not isinstance(error, TimeoutError) else "no answer"
-                raise ClusterError(f"the cluster was not ready within {timeout_s:g} s: {reason}") from error
-        await asyncio.sleep(pause)
-        pause = min(1.5 * pause, _LONGEST_PAUSE_S)
+    reported = asyncio.ensure_future(all_may_serve())
+    pause_s = _FIRST_PAUSE_S
+    try:
+        while True:
+            await asyncio.wait((reported,), timeout=min(_UNREPORTED_PAUSE_S, deadline - loop.time()))
+            still_alive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await probe(nodes)
+                return
+            except (ClientError, ApiError, TimeoutError) as error:
+                if loop.time() + pause_s > deadline:
+                    reason = one_line(error) if not isinstance(error, TimeoutError) else "no answer"
+                    raise ClusterError(f"the cluster was not ready within {timeout_s:g} s: {reason}") from error
+            if reported.done():
+                await asyncio.sleep(pause_s)
+                pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+    finally:
+        reported.cancel()

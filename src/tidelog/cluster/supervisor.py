@@ -211,8 +211,16 @@ class Supervisor:
                     status = 2 if node.exit_status == 2 else 1
                     raise ClusterError(self._story(node), status=status)
 
+        async def all_may_serve() -> None:
+            for node in nodes:
+                await node.may_serve.wait()
+
         await wait_ready(
-            [node.layout for node in nodes], still_alive=still_alive, probe=self._probe, timeout_s=timeout_s
+            [node.layout for node in nodes],
+            still_alive=still_alive,
+            all_may_serve=all_may_serve,
+            probe=self._probe,
+            timeout_s=timeout_s,
         )
         self._has_served = True
         for node in nodes:

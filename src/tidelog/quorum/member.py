@@ -99,8 +99,7 @@ class Member:
 
     def _first_role(self, now_s: float) -> Role:
         """A voter finds out within moments whether there is a leader (Q5); an observer asks until it knows."""
-        wait_s = self.rng.uniform(0, self.config.start_wait_ms / 1000)
-        soon = now_s + (0 if self.voters.is_only_voter(self.key) else wait_s) if self.may_stand else inf
+        soon = now_s + self._first_wait_s() if self.may_stand else inf
         epoch, leader_id = self.election.epoch, self.election.leader_id
         if leader_id == self.key.id:
             # Never leader again in this epoch: bytes that were lost would be written anew under the same offsets.
@@ -109,6 +108,21 @@ class Member:
         if leader_id != NO_LEADER:
             return Follower(epoch, leader_id, fetch_deadline_s=min(soon, now_s + self.config.fetch_timeout_s))
         return Unattached(epoch, soon, to_ask=set(self.peers()) if self.is_voter else set())
+
+    def _first_wait_s(self) -> float:
+        """Before the first pre-vote: random, so that two voters do not ask at the same time.
+
+        The voters of a new quorum start together, and none knows a leader. There each has its own part of the time, in
+        order of their ids, so that the first one asks early and alone.
+        """
+        longest_ms = self.config.start_wait_ms
+        random_ms = self.rng.uniform(0, longest_ms)
+        if self.voters.is_only_voter(self.key):
+            return 0
+        if self.election.epoch == 0 and self.is_voter:
+            voters = sorted(self.voters.ids)
+            return (longest_ms * voters.index(self.key.id) + random_ms / 2) / len(voters) / 1000
+        return random_ms / 1000
 
     # --- where it stands ---
 

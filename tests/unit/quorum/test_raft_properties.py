@@ -147,6 +147,8 @@ def one_votes_for_two(make_disk: Callable[[], WatchedDisk], *invariants: Invaria
     assert cluster.is_leader(1)
     cluster.crash(2, NothingSurvives())
     cluster.cut([(1, 2), (2, 1)])
+    # 2 is back while 3, the last in turn, is asking already.
+    cluster.run_for(0.15)
     cluster.start(2)
     cluster.run_for(2.0)
     return cluster

@@ -5,6 +5,7 @@ A known key is honoured, or it is refused for the values that are not; it is nev
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import cache
 from typing import Final, Protocol
 
 Value = bool | int | float | str | tuple[str, ...] | None
@@ -84,7 +85,7 @@ class ConfigKey:
         return self.only is None
 
     def default_value(self) -> Value:
-        return None if self.default is None else parse_type(self.type, self.default)
+        return None if self.default is None else _parse_default(self.type, self.default)
 
     def parse(self, text: str) -> Value:
         """The typed value of `text`; ConfigError if it is malformed, out of bounds, or not honoured."""
@@ -143,6 +144,12 @@ def parse_type(kind: ConfigType, text: str) -> Value:
     if kind is ConfigType.LIST:
         return tuple(entry.strip() for entry in text.split(",")) if text else ()
     return text
+
+
+@cache
+def _parse_default(kind: ConfigType, text: str) -> Value:
+    """A node asks for most defaults several times while it starts; there are as many as keys."""
+    return parse_type(kind, text)
 
 
 def _parse_integer(text: str, bits: int) -> int:
