@@ -39,6 +39,8 @@ class DirectoryLock:
             cls.take(path).release()
 
     def release(self) -> None:
+        # Not only closed: a process that the user forked may hold a copy of the descriptor, and with it the lock.
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
         os.close(self._fd)
 
 
