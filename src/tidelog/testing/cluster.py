@@ -21,6 +21,7 @@ from tidelog.cluster.properties import check_settings
 from tidelog.cluster.run import supervised
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
+from tidelog.testing import leftovers
 from tidelog.testing.loop_thread import LoopThread
 from tidelog.testing.node_log import last_lines_folded
 from tidelog.testing.witnesses import ReplicaView, Witnesses
@@ -81,6 +82,8 @@ class Cluster:
         # What `_start` has opened so far, and how its nodes end.
         self._opened = AsyncExitStack()
         self._ends_in_order = True
+        # The process that entered the block.
+        self._owner = -1
         self._client: Client | None = None
         self._witnesses: Witnesses | None = None
 
@@ -88,7 +91,9 @@ class Cluster:
         if self._thread is not None:
             raise ClusterError("this cluster runs already")
         if self._data is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="tidelog-", dir=kept_clusters()))
+            leftovers.remove_old_once()
+            self._temporary = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX, dir=kept_clusters()))
+        self._owner = os.getpid()
         self._thread = LoopThread("tidelog-cluster")
         try:
             self._thread.call(self._start())
@@ -102,6 +107,9 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._owner != os.getpid():
+            # A process that the user forked inside the block: the cluster goes on, and belongs to the parent.
+            return
         if error is not None and self._temporary is not None:
             self.keep = True
             error.add_note(f"the cluster's data and logs are kept in {self._temporary}")
@@ -303,6 +311,8 @@ class Cluster:
             shares_template=True,
         )
         self._supervisor = await self._opened.enter_async_context(supervised(request, end=self._end_nodes))
+        if self._temporary is not None:
+            leftovers.mark(self._temporary)
         await self._supervisor.start_all()
         self._witnesses = Witnesses(self._supervisor.layout)
         self._opened.push_async_callback(self._witnesses.close)
@@ -314,8 +324,10 @@ class Cluster:
 
     def _close(self, *, failed: bool) -> None:
         assert self._thread is not None
-        # Nobody will read temporary data again, so nobody waits for an orderly end of it either.
+        # Temporary data that is removed at once needs no orderly end.
         self._ends_in_order = failed or self._temporary is None
+        if self._temporary is not None and self.keep:
+            leftovers.unmark(self._temporary)
         try:
             self._thread.call(self._opened.aclose())
         finally:
@@ -360,28 +372,30 @@ class Cluster:
         return self._call(wait())
 
     def _call(self, work: "Awaitable[T]") -> T:
-        if self._thread is None:
-            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
-
         async def run() -> T:
             return await work
 
-        return self._thread.call(run())
+        return self._of_owner(self._thread).call(run())
 
     def _running(self) -> Supervisor:
-        if self._supervisor is None:
-            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
-        return self._supervisor
+        return self._of_owner(self._supervisor)
 
     def _asked(self) -> Witnesses:
-        if self._witnesses is None:
-            raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
-        return self._witnesses
+        return self._of_owner(self._witnesses)
 
     def _connected(self) -> Client:
-        if self._client is None:
+        return self._of_owner(self._client)
+
+    def _of_owner(self, part: T | None) -> T:
+        """A part of a running cluster, for the process that started it."""
+        if part is None:
             raise ClusterError("the cluster is not running: use it inside `with Cluster() as cluster:`")
-        return self._client
+        if self._owner != os.getpid():
+            raise ClusterError(
+                f"this cluster belongs to process {self._owner}, which forked this one: "
+                "read `cluster.bootstrap` before the fork, or start a cluster here"
+            )
+        return part
 
 
 def _remove_sockets(directory: Path) -> None:

@@ -5,6 +5,7 @@ ends, however it ends. So a directory that is marked and not locked belongs to n
 when a failed test keeps its data: that directory is never removed.
 """
 
+import functools
 import os
 import shutil
 import tempfile
@@ -30,6 +31,12 @@ def mark(directory: Path) -> None:
 
 def unmark(directory: Path) -> None:
     (directory / MARK).unlink(missing_ok=True)
+
+
+@functools.cache
+def remove_old_once() -> None:
+    """At the first temporary cluster of this process."""
+    remove_old()
 
 
 def remove_old(parent: Path | None = None, *, older_than_s: float = KEPT_S) -> list[Path]:
