@@ -82,12 +82,12 @@ class ControlServer:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise BadRequest("a command is a JSON object")
+                raise BadRequest("a command must be a JSON object")
             return {"ok": True, **await self._run(request)}
         except ClusterError as error:
             return {"ok": False, "error": error.message, "status": error.status}
         except json.JSONDecodeError as error:
-            return {"ok": False, "error": f"not JSON: {error}", "status": 2}
+            return {"ok": False, "error": f"the command is not valid JSON: {error}", "status": 2}
 
     async def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         command = request.get("command")
@@ -106,7 +106,7 @@ class ControlServer:
             raise BadRequest(f"unknown command {command!r}")
         node = request.get("node")
         if not isinstance(node, int) or isinstance(node, bool):
-            raise BadRequest(f"{command} wants the id of a node, not {node!r}")
+            raise BadRequest(f"{command} needs a node id, not {node!r}")
         await self._run_on_node(command, node, request)
         return {}
 
@@ -159,13 +159,13 @@ def _node_ids(value: Any) -> list[int] | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
-        raise BadRequest(f"from wants a list of node ids, not {value!r}")
+        raise BadRequest(f"`from` must be a list of node ids, not {value!r}")
     return value
 
 
 def _milliseconds(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise BadRequest(f"slow wants a number of milliseconds, not {value!r}")
+        raise BadRequest(f"slow needs a number of milliseconds, not {value!r}")
     return value
 
 
@@ -188,9 +188,9 @@ def call(directory: ClusterDir, command: str, **fields: Any) -> dict[str, Any]:
         except TimeoutError as error:
             raise ClusterError(f"the supervisor did not answer within {COMMAND_TIMEOUT_S:g} s") from error
         except OSError as error:
-            raise ClusterError(f"the supervisor went away: {error.strerror or error}") from error
+            raise ClusterError(f"the connection to the supervisor broke: {error.strerror or error}") from error
     if not line:
-        raise ClusterError("the supervisor ended without an answer")
+        raise ClusterError("the supervisor closed the connection without an answer")
     answer: dict[str, Any] = json.loads(line)
     if not answer.get("ok"):
         raise ClusterError(str(answer.get("error", "no reason given")), status=int(answer.get("status", 1)))

@@ -87,7 +87,7 @@ def _stop_orphans(directory: ClusterDir, layout: ClusterLayout) -> bool:
         if waited_s >= STOP_TIMEOUT_S:
             for pid in remaining.values():
                 terminate(pid, signal.SIGKILL)
-            raise ClusterError(f"{len(remaining)} nodes did not stop within {STOP_TIMEOUT_S:g} s and were killed")
+            raise ClusterError(f"{len(remaining)} nodes did not stop within {STOP_TIMEOUT_S:g} s, so they were killed")
         time.sleep(_POLL_S)
         waited_s += _POLL_S
     for node in layout.nodes:

@@ -26,7 +26,7 @@ class DirectoryLock:
             holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
             os.close(fd)
             raise ClusterError(
-                f"a cluster is running in {path.parent} already (supervisor pid {holder or 'unknown'})"
+                f"a cluster is already running in {path.parent} (supervisor pid {holder or 'unknown'})"
             ) from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -155,10 +155,10 @@ class ClusterDir:
         except ValueError as error:
             raise self._refused(str(error)) from error
         except (KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise self._refused(f"something is missing or is not what it should be ({error})") from error
+            raise self._refused(f"a field is missing or has the wrong type ({error})") from error
 
     def _refused(self, reason: str) -> ClusterError:
-        return ClusterError(f"{self.cluster_json} is not a cluster description: {reason}")
+        return ClusterError(f"{self.cluster_json} does not describe a cluster: {reason}")
 
     def save(self, layout: ClusterLayout) -> None:
         content: dict[str, Any] = {"version": FORMAT_VERSION, **asdict(layout)}
@@ -167,10 +167,10 @@ class ClusterDir:
 
 def _from_json(content: Any) -> ClusterLayout:
     if not isinstance(content, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     version = content["version"]
     if version not in (_STATIC_VERSION, FORMAT_VERSION):
-        raise ValueError(f"version {version} is not one this Tidelog knows ({_STATIC_VERSION}-{FORMAT_VERSION})")
+        raise ValueError(f"version {version} is unknown; this Tidelog knows {_STATIC_VERSION} to {FORMAT_VERSION}")
     quorum = QuorumKind.STATIC if version == _STATIC_VERSION else QuorumKind(content["quorum"])
     nodes = tuple(
         NodeLayout(
@@ -183,7 +183,7 @@ def _from_json(content: Any) -> ClusterLayout:
         for node in content["nodes"]
     )
     if not nodes:
-        raise ValueError("it names no nodes")
+        raise ValueError("it lists no nodes")
     return ClusterLayout(cluster_id=str(content["cluster_id"]), quorum=quorum, nodes=nodes)
 
 

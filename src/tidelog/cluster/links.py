@@ -60,7 +60,7 @@ class LinkWishes:
 
     def slow(self, node: int, delay_ms: int) -> None:
         if not 0 <= delay_ms <= MOST_MS:
-            raise BadRequest(f"a node can be slowed by 0 to {MOST_MS} ms, not {delay_ms}")
+            raise BadRequest(f"a node can be slowed by 0 to {MOST_MS} ms, not by {delay_ms}")
         self._wishes[node].delay_ms = delay_ms
 
     def heal(self) -> None:

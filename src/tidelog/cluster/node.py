@@ -83,7 +83,7 @@ class SupervisedNode:
     async def start(self) -> None:
         """Starts the process; it serves some time later (`mark_running`)."""
         if self.alive:
-            raise ClusterError(f"node {self.id} is {self.state.value} already")
+            raise ClusterError(f"node {self.id} is already {self.state.value}")
         await self.wait_gone()
         self._move(NodeState.STARTING)
         self.may_serve.clear()

@@ -93,7 +93,7 @@ class Page:
             try:
                 process = await NodeProcess.spawn(command, directory.page_log, dies_with_us=True, inherit=inherit)
             except ClusterError as error:
-                log.error("the page cannot be started: %s", error.message)
+                log.error("cannot start the page: %s", error.message)
             else:
                 await self._attend(process)
             await asyncio.sleep(_PAUSE_S)
@@ -102,7 +102,7 @@ class Page:
         waiting = asyncio.ensure_future(process.wait())
         try:
             status = await asyncio.shield(waiting)
-            log.error("the page ended (%s): %s", describe_exit(status), process.last_words())
+            log.error("the process of the page ended (%s): %s", describe_exit(status), process.last_words())
         except asyncio.CancelledError:
             process.signal(signal.SIGKILL)
             await waiting

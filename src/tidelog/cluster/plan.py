@@ -162,7 +162,7 @@ def _page(request: ClusterRequest, reservations: Reservations) -> Page | None:
         return Page(reservations.reserve_free())
     try:
         if reservations.holds(request.ui_port):
-            raise BadRequest(f"port {request.ui_port} is that of a node: {UI_PORT_HINT}")
+            raise BadRequest(f"port {request.ui_port} is already used by a node: {UI_PORT_HINT}")
         return Page(request.ui_port)
     except ClusterError:
         if not request.ui_port_may_move:
@@ -175,7 +175,7 @@ def _check_brokers(request: ClusterRequest, existing: ClusterLayout | None) -> N
     if brokers is None:
         return
     if brokers < 1:
-        raise BadRequest(f"a cluster has at least one broker, not {brokers}")
+        raise BadRequest(f"a cluster needs at least one broker, not {brokers}")
     if brokers > BROKERS_AT_MOST:
         raise BadRequest(f"{brokers} brokers are too many for one machine: at most {BROKERS_AT_MOST}")
     if existing is not None and len(existing.nodes) != brokers:
@@ -195,7 +195,7 @@ async def _plan(
     if living:
         pids = ", ".join(str(pid) for pid in living.values())
         raise ClusterError(
-            f"nodes of {directory} still run without a supervisor (pid {pids}): "
+            f"nodes of {directory} are still running without a supervisor (pid {pids}): "
             f"`tidelog down --data {directory}` stops them"
         )
     layout = existing
@@ -239,7 +239,7 @@ async def _plan_new(request: ClusterRequest, reservations: Reservations, rng: ra
 
 def _consecutive(first: int, count: int) -> tuple[int, ...]:
     if not 1 <= first <= 65536 - count:
-        raise BadRequest(f"port {first} leaves no room for {count} brokers between 1 and 65535")
+        raise BadRequest(f"{count} brokers do not fit between port {first} and port 65535")
     return tuple(range(first, first + count))
 
 
@@ -266,8 +266,8 @@ def _check_directories(directory: ClusterDir, layout: ClusterLayout) -> None:
         # An empty directory would come back as a replica that has forgotten what it acknowledged.
         if not (directory.log_dir(node.id) / "meta.properties").exists():
             raise ClusterError(
-                f"{directory.log_dir(node.id)} is missing or empty, yet {directory.cluster_json} says it "
-                f"belongs to node {node.id}: restore it, or start afresh in another directory"
+                f"{directory.log_dir(node.id)} is missing or empty, but {directory.cluster_json} "
+                f"assigns it to node {node.id}: restore it, or start a new cluster in another directory"
             )
 
 
@@ -283,7 +283,7 @@ async def _make_directories(
         if directory.node_dir(node.id).exists():
             raise ClusterError(
                 f"{directory.node_dir(node.id)} exists, but {directory.cluster_json} does not: "
-                "refusing to guess whose data that is"
+                "move it away, or use another directory"
             )
     for node in layout.nodes:
         directory.node_dir(node.id).mkdir()

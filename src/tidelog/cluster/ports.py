@@ -79,7 +79,7 @@ class Reservations:
     def reserve(self, port: int) -> None:
         """Holds `port` on every loopback address; one line when somebody listens there."""
         if port in self._sockets:
-            raise ClusterError(f"port {port} is asked for twice")
+            raise ClusterError(f"port {port} is requested twice")
         self._hold(port, reuse=True)
 
     def reserve_free(self) -> int:

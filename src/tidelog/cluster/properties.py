@@ -41,7 +41,7 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
         key, equals, value = setting.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise BadRequest(f"--set wants key=value, not {setting!r}")
+            raise BadRequest(f"--set needs key=value, not {setting!r}")
         parsed[key] = value.strip()
     return parsed
 

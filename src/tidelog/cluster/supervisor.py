@@ -16,7 +16,7 @@ from tidelog.cluster.readiness import READY_TIMEOUT_S, Probe, probe_cluster, wai
 from tidelog.cluster.states import NodeState, NodeStatus
 from tidelog.cluster.template import FromTemplate
 
-_UNCLEAN: Final = "did not stop within {seconds:g} s and was killed"
+_UNCLEAN: Final = "did not stop within {seconds:g} s, so it was killed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

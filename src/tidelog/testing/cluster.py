@@ -89,7 +89,7 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         if self._thread is not None:
-            raise ClusterError("this cluster runs already")
+            raise ClusterError("this cluster is already running")
         if self._data is None:
             leftovers.remove_old_once()
             self._temporary = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX, dir=kept_clusters()))
@@ -266,7 +266,7 @@ class Cluster:
         """The broker that leads a partition; an error when none does."""
         found = self._partition(topic, partition).leader
         if found < 0:
-            raise ClusterError(f"{topic}-{partition} has no leader at the moment")
+            raise ClusterError(f"{topic}-{partition} has no leader now")
         return found
 
     def wait_leader(
@@ -356,7 +356,7 @@ class Cluster:
         async def wait() -> T:
             loop = asyncio.get_running_loop()
             deadline = loop.time() + timeout
-            last = "nothing was seen"
+            last = "no node answered"
             while True:
                 try:
                     found = await look()

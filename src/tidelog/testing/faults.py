@@ -37,7 +37,7 @@ class Faults:
         seed: int = 0,
     ) -> None:
         if not kinds or not set(kinds) <= KINDS.keys():
-            raise ValueError(f"no such faults: {', '.join(kinds) or 'none given'}; there are {', '.join(KINDS)}")
+            raise ValueError(f"unknown faults: {', '.join(kinds) or 'none given'}; choose from {', '.join(KINDS)}")
         self.history: list[str] = []
         self._cluster = cluster
         self._kinds = tuple(kinds)

@@ -40,19 +40,21 @@ _NAME_LETTERS = 200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("tidelog_brokers", "brokers of a cluster that no marker describes", default="1")
     parser.addini(
-        "tidelog_config", "lines key=value: Kafka's config keys for every broker", type="linelist", default=[]
+        "tidelog_brokers", "number of brokers of the shared cluster, and of a cluster without a marker", default="1"
     )
-    parser.addini("tidelog_shared_scope", "how long a shared cluster lives: session or module", default="session")
+    parser.addini(
+        "tidelog_config", "Kafka config keys for every broker, one key=value per line", type="linelist", default=[]
+    )
+    parser.addini("tidelog_shared_scope", "one shared cluster for each session or for each module", default="session")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
-        "tidelog(brokers=1, config={}): a cluster of the test's own, and what it is like",
-        "tidelog_topic(partitions=1, replication_factor=None, config={}): what the fixture tidelog_topic creates",
-        "tidelog_faults(*kinds, hold_s=1.0, pause_s=1.0, seed=0): kill, stop, pause, isolate or slow one broker "
-        "at a time while the test runs",
+        "tidelog(brokers=1, config={}): give the test a cluster of its own with these settings",
+        "tidelog_topic(partitions=1, replication_factor=None, config={}): settings of the topic of tidelog_topic",
+        "tidelog_faults(*kinds, hold_s=1.0, pause_s=1.0, seed=0): kill, stop, pause, isolate or slow "
+        "one broker after another while the test runs",
     ):
         config.addinivalue_line("markers", line)
 
@@ -74,7 +76,7 @@ def tidelog_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 def _scope(fixture_name: str, config: pytest.Config) -> Any:
     scope = config.getini("tidelog_shared_scope")
     if scope not in ("session", "module"):
-        raise pytest.UsageError(f"tidelog_shared_scope is session or module, not {scope!r}")
+        raise pytest.UsageError(f"tidelog_shared_scope must be session or module, not {scope!r}")
     return scope
 
 
@@ -89,8 +91,8 @@ def tidelog_shared_cluster(request: pytest.FixtureRequest, _tidelog_shared: "Clu
     """A cluster that many tests share, one for each worker of xdist. What a test broke is whole again for the next."""
     if request.node.get_closest_marker("tidelog") is not None and "tidelog_cluster" not in request.fixturenames:
         pytest.fail(
-            "@pytest.mark.tidelog describes a cluster of the test's own, tidelog_cluster; what a shared one is like "
-            "stands in tidelog_brokers and tidelog_config",
+            "@pytest.mark.tidelog configures tidelog_cluster, the test's own cluster; "
+            "tidelog_brokers and tidelog_config configure the shared one",
             pytrace=False,
         )
     with _in_use(request, _tidelog_shared, own=False):
@@ -165,9 +167,9 @@ def tidelog_consumer(tidelog_bootstrap: str) -> "Iterator[Callable[..., Consumer
 def _options(config: pytest.Config) -> dict[str, Any]:
     brokers, lines = config.getini("tidelog_brokers"), config.getini("tidelog_config")
     if not brokers.isdecimal():
-        pytest.fail(f"tidelog_brokers is a number, not {brokers!r}", pytrace=False)
+        pytest.fail(f"tidelog_brokers must be a number, not {brokers!r}", pytrace=False)
     if unclear := [line for line in lines if "=" not in line]:
-        pytest.fail(f"tidelog_config has lines key=value, not {unclear[0]!r}", pytrace=False)
+        pytest.fail(f"tidelog_config needs lines key=value, not {unclear[0]!r}", pytrace=False)
     config_keys = (line.partition("=") for line in lines)
     return {"brokers": int(brokers), "config": {key.strip(): value.strip() for key, _, value in config_keys}}
 
@@ -178,7 +180,7 @@ def _marked(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
     if marker is None:
         return {}
     if marker.args:
-        pytest.fail(f"@pytest.mark.{name} takes its arguments by name, not {marker.args!r}", pytrace=False)
+        pytest.fail(f"@pytest.mark.{name} takes keyword arguments only, not {marker.args!r}", pytrace=False)
     return dict(marker.kwargs)
 
 
@@ -259,7 +261,10 @@ def _words(cluster: "Cluster") -> list[tuple[str, str]]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # After the fixtures: one may ask for a cluster that the test does not name.
     if item.get_closest_marker("tidelog_faults") is not None and _FAULTS not in item.stash:
-        pytest.fail("@pytest.mark.tidelog_faults strikes a cluster, and no fixture of this test has one", pytrace=False)
+        pytest.fail(
+            "@pytest.mark.tidelog_faults needs a test with a cluster; use tidelog_cluster or another fixture",
+            pytrace=False,
+        )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,7 +39,7 @@ class Witnesses:
     async def partition(self, nodes: Collection[int], topic: str, partition: int) -> topics.PartitionDescription:
         """The newest description these nodes have."""
         if not nodes:
-            raise ClusterError("no node is running that could be asked")
+            raise ClusterError("no node is running")
         asked = sorted(nodes)
         answers = await asyncio.gather(
             *(topics.describe_topic(self._clients[node], topic) for node in asked), return_exceptions=True
@@ -73,7 +73,7 @@ class Witnesses:
         for view in put_together(topic, answers):
             if view.partition == partition:
                 return list(view.replicas)
-        raise ClusterError(f"no node could tell of {topic}-{partition}")
+        raise ClusterError(f"no node describes {topic}-{partition}")
 
     async def _ask(self, node: int, topic: str) -> BrokerAnswer | None:
         try:

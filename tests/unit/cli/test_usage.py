@@ -327,18 +327,18 @@ def test_the_page_cannot_have_the_port_of_a_node(
     port = consecutive_ports(3)
     assert run(["up", "--port", str(port), "--ui-port", str(port + 1), *detach]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"tidelog: port {port + 1} is that of a node: --ui-port ") and said.count("\n") == 1
+    assert said.startswith(f"tidelog: port {port + 1} is already used by a node: --ui-port ") and said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "is not a cluster description: it is not JSON"),
+        (b"", "does not describe a cluster: it is not JSON"),
         (b"\xff", "is not UTF-8"),
-        (b"null", "is not a cluster description: it is no JSON object"),
-        (b'{"version": 1}', "is not a cluster description: something is missing or is not what it should be"),
-        (b'{"version": 99}', "is not a cluster description: version 99 is not one this Tidelog knows"),
+        (b"null", "does not describe a cluster: it is not a JSON object"),
+        (b'{"version": 1}', "does not describe a cluster: a field is missing or has the wrong type"),
+        (b'{"version": 99}', "does not describe a cluster: version 99 is unknown"),
     ],
 )
 def test_a_damaged_description_of_a_cluster_is_told_in_words(

@@ -87,7 +87,7 @@ async def test_kill_start_and_orderly_stop(tmp_path: Path) -> None:
             await supervisor.kill(1)
         await supervisor.start(1)
         assert pid_of(supervisor) != killed
-        with pytest.raises(ClusterError, match="running already"):
+        with pytest.raises(ClusterError, match="already running"):
             await supervisor.start(1)
         await supervisor.stop(1)
         assert supervisor.node(1).exit_status == 0
@@ -308,7 +308,7 @@ async def test_a_start_that_is_interrupted_leaves_nothing_behind(
 
 async def test_a_second_supervisor_is_refused(tmp_path: Path) -> None:
     async with fake_cluster.running(tmp_path / "data"):
-        with pytest.raises(ClusterError, match=f"running in .* already .*pid {os.getpid()}"):
+        with pytest.raises(ClusterError, match=f"already running in .*pid {os.getpid()}"):
             async with fake_cluster.running(tmp_path / "data"):
                 pass
 
@@ -326,7 +326,7 @@ async def test_a_node_directory_found_empty_later_is_refused(tmp_path: Path) -> 
 
 async def test_node_directories_without_a_cluster_json_are_never_formatted(tmp_path: Path) -> None:
     (tmp_path / "data" / "node-1").mkdir(parents=True)
-    with pytest.raises(ClusterError, match="refusing to guess"):
+    with pytest.raises(ClusterError, match="move it away"):
         async with fake_cluster.running(tmp_path / "data"):
             pass
 
@@ -345,7 +345,7 @@ async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> No
         ({"brokers": 100}, "too many for one machine: at most 99"),
         ({"brokers": 0}, "at least one broker"),
         ({"settings": {"listeners": "PLAINTEXT://0.0.0.0:1"}}, "set by the cluster itself"),
-        ({"port": 70000}, "between 1 and 65535"),
+        ({"port": 70000}, "do not fit between port 70000 and port 65535"),
     ],
 )
 async def test_requests_that_make_no_sense(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
