@@ -108,7 +108,7 @@ def test_connections_of_clients_are_reset() -> None:
 
 
 def test_a_read_that_fails_takes_its_directory_offline() -> None:
-    struck, trace = told_of("read_error", 0)
+    struck, trace = told_of("read_error", 2)
     assert struck["file"].startswith(struck["directory"])
     offline = [line for line in trace if line["event"] == "log_directory_offline"]
     assert [line["node"] for line in offline] == [struck["node"]]
