@@ -43,7 +43,7 @@ async def test_status_and_faults(tmp_path: Path) -> None:
             with pytest.raises(ClusterError, match="no node 9") as caught:
                 await ask(directory, "kill", node=9)
             assert caught.value.status == 1
-            with pytest.raises(ClusterError, match="can be isolated only from nodes"):
+            with pytest.raises(ClusterError, match="cannot be isolated from itself"):
                 await ask(directory, "isolate", node=1, **{"from": [1]})
             with pytest.raises(ClusterError, match="list of node ids"):
                 await ask(directory, "isolate", node=1, **{"from": "2"})
