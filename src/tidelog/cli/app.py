@@ -1,4 +1,4 @@
-"""The tree of commands, and how every one of them ends: a status, and one line on stderr when something is wrong."""
+"""The tree of commands, and how each ends: with a status, and one line on stderr if it failed."""
 
 import os
 import sys
@@ -34,12 +34,32 @@ from tidelog.cli import (
     topics,
     verify,
 )
-from tidelog.cli.options import CommandList
+from tidelog.cli.options import CommandList, example
 from tidelog.cli.output import FAILED, INTERRUPTED, USAGE, CommandFailed
+
+# The sections of `tidelog --help`, as the contract names them.
+SECTIONS: Final = {
+    "Clusters and nodes": ("up", "down", "status", "node", "format", "random-uuid", "chaos", "demo"),
+    "Topics, records and groups": ("topics", "configs", "produce", "consume", "offsets", "groups"),
+    "Replication": ("elect", "reassign", "quorum", "replicas", "dump"),
+    "Simulation, verification and measurement": ("scenario", "sim", "page", "verify", "bench"),
+    "Jobs on Spark": ("pipeline", "audit", "campaign", "health", "export"),
+}
+
+
+class _Sections(CommandList):
+    sections = SECTIONS
+
 
 app = typer.Typer(
     name="tidelog",
-    cls=CommandList,
+    cls=_Sections,
+    epilog=example(
+        "tidelog up --detach",
+        "seq 1000 | tidelog produce orders",
+        "tidelog replicas orders --watch",
+        "tidelog chaos kill 1",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -56,10 +76,10 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """A replicated log that speaks Kafka: a cluster on this machine, and the tools to use and break it."""
+    """Run a replicated log that speaks Kafka's protocol: start clusters, use them, break them, and check the result."""
 
 
 for module in (
@@ -107,7 +127,7 @@ def run(arguments: list[str]) -> int:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            # Kafka's names and our files are UTF-8: better one line now than half of something made.
+            # Kafka's names and our files are UTF-8: refuse now, before something is half created.
             return _fail(f"argument {argument!a} is not UTF-8", USAGE)
     try:
         with command.make_context("tidelog", arguments) as context:
@@ -124,8 +144,8 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return _drop_output(0)
     except OSError as error:
-        # Commands tell of files and sockets themselves: what is left is our own output, on a full disk for one.
-        return _drop_output(_fail(f"cannot go on: {error.strerror or error}", FAILED))
+        # Commands report errors of files and sockets themselves. The rest are of our own output, such as a full disk.
+        return _drop_output(_fail(f"cannot write the output: {error.strerror or error}", FAILED))
     return 0
 
 
@@ -148,9 +168,7 @@ def _fail(message: str, status: int) -> int:
 
 
 def _drop_output(status: int) -> int:
-    """Nobody takes our output any more: `head` has seen enough, or the disk is full. Python would complain once more
-    while it ends.
-    """
+    """The reader of our output has closed it (`head`), or the disk is full. Python would report it again at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,4 +1,4 @@
-"""`audit`: every batch of every replica checked, and replicas compared, on Spark."""
+"""`audit`: checks every batch of every replica and compares replicas, on Spark."""
 
 import os
 from collections.abc import Sequence
@@ -33,21 +33,25 @@ def register(app: typer.Typer) -> None:
 def audit(
     data: Annotated[
         list[Path] | None,
-        typer.Option("--data", metavar="DIR...", help="A cluster's directory, or log directories of its nodes."),
+        typer.Option("--data", metavar="DIR...", help="Directory of a cluster, or log directories of its nodes."),
     ] = None,
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", show_default=False)] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR", show_default=False, help="Further directories, after --data.")
+    ] = None,
     bootstrap: Annotated[
         str | None,
         typer.Option(
             "--bootstrap",
             metavar="HOST:PORT[,…]",
-            help=f"Over the wire instead. [env var: TIDELOG_BOOTSTRAP; default: {DEFAULT_BOOTSTRAP}]",
+            help=f"Ask running brokers instead. [env var: TIDELOG_BOOTSTRAP; default: {DEFAULT_BOOTSTRAP}]",
         ),
     ] = None,
     command_config: CommandConfig = None,
-    topic: Annotated[list[str] | None, typer.Option("--topic", help="Only this one; may be repeated.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="Audit only this topic; may be repeated.")
+    ] = None,
     records: Annotated[
-        bool, typer.Option("--records/--no-records", help="Whether records are read too, or batches only.")
+        bool, typer.Option("--records/--no-records", help="Read the records of each batch, or only the batch headers.")
     ] = True,
     master: Master = None,
     html: Html = None,
@@ -55,17 +59,19 @@ def audit(
 ) -> None:
     """Check every batch of every replica and compare replicas below the high watermark.
 
-    CRCs, offsets, epochs, records and indexes are checked on disks, of a cluster that runs or not; over the wire
-    followers are asked as leaders are. Ends with status 1 when replicas differ or something is damaged: the first
-    difference of each partition is named. So it does when a replica could not be read: the audit is incomplete then.
+    --data reads the disks of a running or stopped cluster: CRCs, offsets, epochs, records and indexes.
+    --bootstrap reads every replica, leader or follower, from its broker.
+
+    The status is 1 if replicas differ or data is damaged; the first difference of each partition is printed. It is also
+    1 if a replica could not be read, because the audit is incomplete.
     """
     directories = [*(data or ()), *(more or ())]
     if more and not data:
-        raise bad_usage("directories go behind --data")
+        raise bad_usage("directories need --data before them")
     if directories and bootstrap is not None:
-        raise bad_usage("--data or --bootstrap, not both")
+        raise bad_usage("give --data or --bootstrap, not both")
     if directories and command_config is not None and not _from_environment(command_config):
-        raise bad_usage("--command-config is for --bootstrap: directories are read as they are")
+        raise bad_usage("--command-config needs --bootstrap: --data connects to no broker")
     security = security_properties(None if directories else command_config)
     brokers = bootstrap or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     # Before Spark has started: that takes seconds.

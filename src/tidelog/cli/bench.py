@@ -1,4 +1,4 @@
-"""`bench`: how fast a cluster takes records and gives them back."""
+"""`bench`: how fast a cluster writes and reads records."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -19,20 +19,34 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    records: Annotated[int, typer.Option("--records", min=1, help="How many to write and read.")] = 200_000,
-    size: Annotated[int, typer.Option("--size", metavar="BYTES", min=1, max=1_000_000, help="Of each.")] = 100,
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0", help="Whose word a record needs.")] = "all",
+    records: Annotated[int, typer.Option("--records", min=1, help="Number of records to write and read.")] = 200_000,
+    size: Annotated[
+        int, typer.Option("--size", metavar="BYTES", min=1, max=1_000_000, help="Size of each record, in bytes.")
+    ] = 100,
+    acks: Annotated[
+        str,
+        typer.Option(
+            "--acks",
+            metavar="all|1|0",
+            help="Acknowledgements that a record needs: of all in-sync replicas, of the leader, or none.",
+        ),
+    ] = "all",
     brokers: Annotated[
         int | None,
-        typer.Option("--brokers", min=1, max=99, help="On a cluster of its own with so many, gone afterwards."),
+        typer.Option(
+            "--brokers",
+            min=1,
+            max=99,
+            help="Measure a temporary cluster with this many brokers. [default: the cluster of --bootstrap]",
+        ),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Measure a cluster with librdkafka: one record at a time, many at once, and reading them back.
+    """Measure a cluster with librdkafka: latency of single records, and throughput of writing and reading.
 
-    On a new topic with one partition, which is deleted at the end. `make bench` in a checkout measures far more, beside
-    the limits of the machine.
+    The records go to a new topic with one partition, which is deleted at the end. `make bench` in a checkout measures
+    more, beside the limits of the machine.
     """
     if acks not in ("all", "1", "0"):
         raise bad_usage(f"--acks is all, 1 or 0, not {acks!r}")
@@ -52,8 +66,8 @@ def bench(
     print_table(
         ["MEASURE", "VALUE", "UNIT"],
         [
-            ["one record until acknowledged, median", f"{speed.ack_p50_ms:.2f}", "ms"],
-            ["one record until acknowledged, 99 %", f"{speed.ack_p99_ms:.2f}", "ms"],
+            ["acknowledgement of one record, median", f"{speed.ack_p50_ms:.2f}", "ms"],
+            ["acknowledgement of one record, 99 %", f"{speed.ack_p99_ms:.2f}", "ms"],
             ["written", f"{speed.produce_records_per_second:,.0f}", "records/s"],
             ["written", f"{speed.produce_mb_per_second:.1f}", "MB/s"],
             ["read", f"{speed.consume_records_per_second:,.0f}", "records/s"],

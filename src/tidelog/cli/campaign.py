@@ -29,24 +29,25 @@ def register(app: typer.Typer) -> None:
 
 def campaign(
     seeds: Annotated[
-        str, typer.Option("--seeds", metavar="A..B", help="The first and the last seed, or one alone.")
+        str, typer.Option("--seeds", metavar="A..B", help="The first and the last seed, or a single one.")
     ] = "0..99",
     durability: Annotated[
         list[str] | None,
         typer.Option(
             "--durability",
             metavar="rf=N,min=N,acks=all|1[,unclean][,fsync]",
-            help="A configuration; may be repeated. [default: six, from the safest on]",
+            help="A configuration; may be repeated. [default: six configurations]",
         ),
     ] = None,
     master: Master = None,
     html: Html = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate incidents under load and tell how often a configuration loses acknowledged records or takes no writes.
+    """Simulate broker failures under several configurations and count lost acknowledged records and refused writes.
 
-    Replication factor, min.insync.replicas, acks, unclean elections and fsync make a configuration. Each seed is an
-    incident that all of them meet: one broker fails, or two, or three. Every loss can be seen again by its seed.
+    A configuration is a replication factor, min.insync.replicas, acks, unclean elections and fsync. Each seed is one
+    incident in which one, two or three brokers fail. All configurations meet the same incidents. Each loss is printed
+    with the command that replays it.
     """
     from tidelog.sim.durability import CONFIGURATIONS, BadConfiguration, Durability
 

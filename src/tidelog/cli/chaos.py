@@ -10,38 +10,43 @@ from tidelog.cli.options import Data, Json, Quiet, commands, example
 from tidelog.cli.output import bad_usage, report_change
 from tidelog.cli.session import cluster_errors
 
-app = commands("Kill, stop, pause, restart, cut off and slow down nodes of a running cluster.")
+app = commands(
+    "Inject faults into a running cluster: kill, stop, pause, isolate or slow down nodes.",
+    "tidelog chaos kill 1",
+    "tidelog chaos isolate 2 --from 1,3",
+    "tidelog chaos heal",
+)
 
-Node = Annotated[int, typer.Argument(metavar="NODE", help="Id of a node.")]
+Node = Annotated[int, typer.Argument(metavar="NODE", help="Id of the node; see `tidelog status`.")]
 
 
 @app.command(epilog=example("tidelog chaos kill 1 --data ./tidelog-data"))
 def kill(node: Node, data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """End a node with SIGKILL: no flush, no goodbye."""
+    """Kill a node with SIGKILL, without a flush or a controlled shutdown."""
     _ask("kill", node, data, "killed", quiet=quiet, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog chaos stop 1 --data ./tidelog-data"))
 def stop(node: Node, data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Stop a node by a controlled shutdown."""
+    """Stop a node with a controlled shutdown."""
     _ask("stop", node, data, "stopped", quiet=quiet, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog chaos start 1 --data ./tidelog-data"))
 def start(node: Node, data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Start a node that is down, and wait until it serves."""
+    """Start a killed or stopped node, and wait until it serves clients."""
     _ask("start", node, data, "started", quiet=quiet, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog chaos pause 1 --data ./tidelog-data"))
 def pause(node: Node, data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Freeze a node (SIGSTOP): its connections stay open and silent."""
+    """Pause a node with SIGSTOP. Its connections stay open, but it does not answer."""
     _ask("pause", node, data, "paused", quiet=quiet, as_json=as_json)
 
 
 @app.command(epilog=example("tidelog chaos resume 1 --data ./tidelog-data"))
 def resume(node: Node, data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Let a paused node go on (SIGCONT)."""
+    """Resume a paused node with SIGCONT."""
     _ask("resume", node, data, "resumed", quiet=quiet, as_json=as_json)
 
 
@@ -49,13 +54,18 @@ def resume(node: Node, data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json:
 def isolate(
     node: Node,
     from_nodes: Annotated[
-        str, typer.Option("--from", metavar="NODES", help="Only what these nodes send does not arrive (2,3).")
+        str,
+        typer.Option(
+            "--from",
+            metavar="NODES",
+            help="Drop only the bytes from these nodes to NODE, such as 2,3. [default: both ways, all nodes]",
+        ),
     ] = "",
     data: Data = DEFAULT_DATA,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Cut a node off from the other nodes: bytes stop silently, both ways. Clients still reach it."""
+    """Cut a node off from the other nodes. Bytes are dropped silently; clients still reach the node."""
     fields = {"from": _node_ids(from_nodes)} if from_nodes else {}
     done = f"isolated from what nodes {from_nodes} send" if from_nodes else "isolated from all other nodes"
     _ask("isolate", node, data, done, quiet=quiet, as_json=as_json, **fields)
@@ -64,18 +74,18 @@ def isolate(
 @app.command(epilog=example("tidelog chaos slow 1 --ms 200"))
 def slow(
     node: Node,
-    ms: Annotated[int, typer.Option("--ms", min=0, max=60_000, help="How much later; 0 ends it.")],
+    ms: Annotated[int, typer.Option("--ms", min=0, max=60_000, help="Delay in milliseconds; 0 ends it.")],
     data: Data = DEFAULT_DATA,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Let what a node says to the other nodes arrive later."""
+    """Delay everything that a node sends to the other nodes."""
     _ask("slow", node, data, f"slowed by {ms} ms" if ms else "no longer slowed", quiet=quiet, as_json=as_json, ms=ms)
 
 
 @app.command(epilog=example("tidelog chaos heal"))
 def heal(data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """End every isolate and slow."""
+    """End every `isolate` and `slow` in the cluster."""
     _call(data, "isolation and slowness ended on all nodes", quiet=quiet, as_json=as_json, command="heal")
 
 
@@ -83,7 +93,7 @@ def _node_ids(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise bad_usage(f"--from takes node ids as in 2,3, not {text!r}") from None
+        raise bad_usage(f"--from needs node ids as in 2,3, not {text!r}") from None
 
 
 def _ask(command: str, node: int, data: Path, done: str, *, quiet: bool, as_json: bool, **fields: Any) -> None:

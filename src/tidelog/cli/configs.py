@@ -1,4 +1,4 @@
-"""`configs`: describe and alter what topics and brokers are configured with."""
+"""`configs`: describe and alter the configs of topics and brokers."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.client.configs import ConfigEntry, ResourceType
 
-app = commands("Describe and alter configs of topics and brokers.")
+app = commands(
+    "Show and change the configs of topics and brokers.",
+    "tidelog configs describe --topic orders",
+    "tidelog configs alter --topic orders --set retention.ms=60000",
+)
 
-Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Configs of a topic.")]
+Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic whose configs are meant.")]
 Broker = Annotated[
-    str | None, typer.Option("--broker", metavar="ID", help="Configs of a broker, or `default` for the cluster's.")
+    str | None,
+    typer.Option("--broker", metavar="ID", help="The broker whose configs are meant; `default` means all brokers."),
 ]
 
 
@@ -25,12 +30,14 @@ Broker = Annotated[
 def describe(
     topic: Topic = None,
     broker: Broker = None,
-    everything: Annotated[bool, typer.Option("--all", help="Defaults too, not only what was set.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every key. [default: only keys that were set while the cluster runs]")
+    ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Show configs with their values and where these come from."""
+    """Show configs with their values and the source of each value."""
     resource_type, name = _resource(topic, broker)
 
     async def work(client: "Client") -> "list[ConfigEntry]":
@@ -63,17 +70,20 @@ def alter(
     topic: Topic = None,
     broker: Broker = None,
     set_keys: Annotated[
-        list[str] | None, typer.Option("--set", "--add-config", metavar="K=V", help="Set a key; repeat.")
+        list[str] | None, typer.Option("--set", "--add-config", metavar="KEY=VALUE", help="Set a key; may be repeated.")
     ] = None,
     delete_keys: Annotated[
-        list[str] | None, typer.Option("--delete", "--delete-config", metavar="KEY", help="Back to its default.")
+        list[str] | None,
+        typer.Option(
+            "--delete", "--delete-config", metavar="KEY", help="Return a key to its default; may be repeated."
+        ),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Set and delete configs, all or none."""
+    """Set or delete configs while the cluster runs. Either all changes are made or none."""
     resource_type, name = _resource(topic, broker)
     wanted = key_values(set_keys, "--set")
     if not wanted and not delete_keys:
@@ -108,5 +118,5 @@ def _resource(topic: str | None, broker: str | None) -> "tuple[ResourceType, str
     if broker == "default":
         return ResourceType.BROKER, ""
     if not broker.isascii() or not broker.isdigit():
-        raise bad_usage(f"--broker wants a broker id or `default`, not {broker!r}")
+        raise bad_usage(f"--broker needs a broker id or `default`, not {broker!r}")
     return ResourceType.BROKER, broker

@@ -32,32 +32,47 @@ def register(app: typer.Typer) -> None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start at the earliest record, not at the end.")
+        bool, typer.Option("--from-beginning", help="Start at the earliest record. [default: only new records]")
     ] = False,
-    maximum: Annotated[int | None, typer.Option("--max", metavar="N", min=1, help="End after N records.")] = None,
+    maximum: Annotated[int | None, typer.Option("--max", metavar="N", min=1, help="Stop after N records.")] = None,
     group: Annotated[
-        str | None, typer.Option("--group", metavar="G", help="Share the topic with a group and commit offsets.")
+        str | None,
+        typer.Option("--group", metavar="G", help="Read as a member of this consumer group, and commit offsets."),
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Read this partition only.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Read only this partition. [default: all partitions]")
+    ] = None,
     offset: Annotated[
-        str | None, typer.Option("--offset", metavar="O", help="Start here: a number, earliest or latest.")
+        str | None,
+        typer.Option(
+            "--offset", metavar="O", help="First offset to read: a number, earliest or latest; needs --partition."
+        ),
     ] = None,
     isolation: Annotated[
-        str, typer.Option("--isolation", metavar="|".join(ISOLATIONS), help="Whether open transactions are read.")
+        str,
+        typer.Option(
+            "--isolation",
+            metavar="|".join(ISOLATIONS),
+            help="Whether records of open and aborted transactions are read too.",
+        ),
     ] = "read_uncommitted",
     timeout_ms: Annotated[
-        int | None, typer.Option("--timeout-ms", min=1, help="End when nothing came for so long.")
+        int | None, typer.Option("--timeout-ms", min=1, help="Stop after this many milliseconds without a record.")
     ] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", metavar="SEP", help="Print the key and this before each value.")
+        str | None,
+        typer.Option("--key-separator", metavar="SEP", help="Print each key, followed by SEP, before its value."),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Print records, one value a line; with --json one object a line, with key, offset, timestamp and headers."""
+    """Print the records of a topic, one value per line; with --json one object per line.
+
+    An object has the key, value, offset, timestamp and headers.
+    """
     from tidelog.client.offsets import EARLIEST, LATEST
 
     if isolation not in ISOLATIONS:

@@ -1,4 +1,4 @@
-"""`dump`: a file of a log directory in words."""
+"""`dump`: a file of a log directory as text."""
 
 import json
 from pathlib import Path
@@ -20,13 +20,13 @@ def register(app: typer.Typer) -> None:
 
 
 def dump(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
-    records: Annotated[bool, typer.Option("--records", help="The records of each batch too.")] = False,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of a log directory.")],
+    records: Annotated[bool, typer.Option("--records", help="Also print the records of each batch.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell what a segment, index, snapshot, checkpoint or the metadata log holds.
+    """Print a segment, index, snapshot, checkpoint or the metadata log as text.
 
-    Works on files of Apache Kafka as well. Only reads. The status is 1 when a file is damaged.
+    It only reads, and works on files of Apache Kafka as well. The status is 1 if a file is damaged.
     """
     damaged = [str(file) for file in files if _dump(file, records=records, as_json=as_json)]
     if damaged:
@@ -44,7 +44,7 @@ def _dump(file: Path, *, records: bool, as_json: bool) -> bool:
         raise CommandFailed(f"{file} is not a file")
     reader = reader_for(file, records=records)
     if reader is None:
-        raise bad_usage(f"{file.name} is none of the files a log directory holds")
+        raise bad_usage(f"{file.name} is not a file of a log directory")
     damage = 0
     try:
         for line in reader:

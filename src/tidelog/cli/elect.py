@@ -20,27 +20,34 @@ def register(app: typer.Typer) -> None:
 
 
 def elect(
-    preferred: Annotated[bool, typer.Option("--preferred", help="The first replica of each partition leads.")] = False,
+    preferred: Annotated[
+        bool, typer.Option("--preferred", help="Make the first replica of each partition its leader.")
+    ] = False,
     unclean: Annotated[
         bool,
         typer.Option(
-            "--unclean", help="A partition without a leader gets one, out of sync if need be: may lose records."
+            "--unclean", help="Elect a leader that is not in sync if no replica is. Acknowledged records may be lost."
         ),
     ] = False,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="T", help="Only this topic; else all.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="T", help="Elect only in this topic. [default: all topics]")
+    ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", metavar="P", min=0, max=MOST_INT32, help="Only this one of it.")
+        int | None,
+        typer.Option(
+            "--partition", metavar="P", min=0, max=MOST_INT32, help="Elect only in this partition of --topic."
+        ),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Elect leaders of partitions."""
+    """Elect leaders of partitions: --preferred moves leadership, --unclean ends an outage at the price of records."""
     if preferred == unclean:
         raise bad_usage("give either --preferred or --unclean")
     if partition is not None and topic is None:
-        raise bad_usage("--partition wants a --topic")
+        raise bad_usage("--partition needs --topic")
 
     async def work(client: "Client") -> "list[ElectionResult]":
         from tidelog.client.elections import ElectionType, elect_leaders
@@ -65,7 +72,7 @@ def elect(
         first = failed[0]
         assert first.error is not None
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise CommandFailed(f"no leader was elected for {_names(failed[:1])}: {one_line(first.error)}{more}")
+        raise CommandFailed(f"no leader elected for {_names(failed[:1])}: {one_line(first.error)}{more}")
 
 
 def _words(results: "list[ElectionResult]", kind: str) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from tidelog.cli.jobs import Master, on_spark
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json
+from tidelog.cli.output import CommandFailed, bad_usage, counted, print_json
 from tidelog.cli.session import security_properties, with_client
 
 if TYPE_CHECKING:
@@ -30,14 +30,19 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory for the files; every executor must see it.")
+    ],
     latest: Annotated[
-        bool, typer.Option("--latest", help="The latest value of every key, in DIR/current; tombstones delete.")
+        bool,
+        typer.Option(
+            "--latest", help="Keep only the latest value of each key, in DIR/current. A tombstone removes its key."
+        ),
     ] = False,
-    text: Annotated[bool, typer.Option("--text", help="Keys and values as text, not as bytes.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Write keys and values as text. [default: bytes]")] = False,
     allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Go on if records were lost before they were exported.")
+        bool, typer.Option("--allow-data-loss", help="Continue if records were deleted before they were exported.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -45,13 +50,13 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write what is new in a topic to Parquet files, by day of the records' timestamps.
+    """Write the new records of a topic to Parquet files, partitioned by the day of their timestamps.
 
-    DIR remembers how far the topic was read, with leader epochs: run again, only new records are written, and each of
-    them once, however a run ended. DIR must be one that the executors see too.
+    DIR remembers the exported offsets and their leader epochs. A further run writes only newer records. Each record is
+    written once, also after a run that was killed.
     """
     if _ADDRESS.match(str(directory)):
-        raise bad_usage(f"DIR: {directory} is an address; a directory is wanted, mounted where executors see it too")
+        raise bad_usage(f"DIR: {directory} is a URL; give a directory that is mounted on every executor")
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
     with_client(bootstrap, lambda client: client.topic(topic), command_config)
@@ -77,7 +82,9 @@ def export(
         except (BadFolder, NotShared) as error:
             raise CommandFailed(str(error)) from error
         except RecordsLost as error:
-            raise CommandFailed(f"{error}. With --allow-data-loss the export goes on with what there is") from error
+            raise CommandFailed(
+                f"{error}. With --allow-data-loss the export continues with the remaining records"
+            ) from error
 
     done = on_spark("tidelog export", master, work)
     if as_json:
@@ -94,10 +101,10 @@ def export(
         return
     if quiet:
         return
-    swept = f", {done.swept} files of a run that was killed removed" if done.swept else ""
-    new = "1 new record" if done.records == 1 else f"{done.records} new records"
+    swept = f", {counted(done.swept, 'file')} of a killed run removed" if done.swept else ""
+    new = counted(done.records, "new record")
     if latest:
-        keys = "1 key" if done.rows == 1 else f"{done.rows or 0} keys"
+        keys = counted(done.rows or 0, "key")
         print(f"{new}, {keys} in {directory / 'current'}{swept}")
     else:
         print(f"{new} in {directory}{swept}")

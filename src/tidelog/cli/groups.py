@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT64, Bootstrap, CommandConfig, Json, Quiet, commands, example
-from tidelog.cli.output import CommandFailed, bad_usage, listed, note, print_json, print_table, report_change, table
+from tidelog.cli.output import (
+    CommandFailed,
+    bad_usage,
+    counted,
+    listed,
+    note,
+    print_json,
+    print_table,
+    report_change,
+    table,
+)
 from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
@@ -14,9 +24,13 @@ if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.core.ids import TopicPartition
 
-app = commands("Consumer groups: who reads what, and how far.")
+app = commands(
+    "Show, move and delete consumer groups.",
+    "tidelog groups describe billing",
+    "tidelog groups reset-offsets billing --topic orders --to-earliest",
+)
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
 
 
 @app.command("list", epilog=example("tidelog groups list"))
@@ -27,7 +41,7 @@ def list_command(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """List groups with their state."""
+    """List consumer groups with their state and type."""
 
     async def look(client: "Client") -> list[dict[str, Any]]:
         from tidelog.client.groups import list_groups
@@ -53,7 +67,7 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Show a group's members, committed offsets and lag."""
+    """Show the members, committed offsets and lag of a group."""
 
     async def look(client: "Client") -> dict[str, Any]:
         return await _describe(client, group)
@@ -62,7 +76,7 @@ def describe(
         names = ("topic", "partition", "current_offset", "log_end_offset", "lag", "consumer_id", "host", "client_id")
         rows = [[group, *(row[name] for name in names)] for row in found["partitions"]]
         if not watch:
-            note(f"{found['state']}, {len(found['members'])} members")
+            note(f"{found['state']}, {counted(len(found['members']), 'member')}")
         return table(["GROUP", *(name.upper().replace("_", "-") for name in names)], rows)
 
     view = View(to_json=dict, to_text=text)
@@ -78,24 +92,35 @@ def describe(
 )
 def reset_offsets(
     group: Group,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to move in.")],
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="This partition only.")] = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic whose offsets are reset.")],
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Reset only this partition. [default: all partitions]")
+    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Reset to the log start.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Reset to the log end.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="Reset to this offset.")] = None,
     to_time: Annotated[
-        int | None, typer.Option("--to-time", metavar="MS", min=0, max=MOST_INT64, help="To this moment.")
+        int | None,
+        typer.Option(
+            "--to-time",
+            metavar="MS",
+            min=0,
+            max=MOST_INT64,
+            help="Reset to the first record at this time, in ms since 1970.",
+        ),
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="By so many, back if negative.")
+        int | None, typer.Option("--shift-by", metavar="N", help="Move by N records; negative moves back.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else only show what would be done.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Reset the offsets. [default: only show the new offsets]")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Move a group without members to other offsets. Shows the plan; --execute carries it out."""
+    """Reset the committed offsets of a group that has no members. Without --execute it changes nothing."""
     ways = [to_earliest, to_latest, to_offset is not None, to_time is not None, shift_by is not None]
     if sum(ways) != 1:
         raise bad_usage("give one of --to-earliest, --to-latest, --to-offset, --to-time, --shift-by")
@@ -131,7 +156,7 @@ def delete(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Delete a group that has no members, with its offsets."""
+    """Delete a group that has no members, and its committed offsets."""
 
     async def work(client: "Client") -> None:
         from tidelog.client.groups import delete_group
@@ -149,7 +174,7 @@ async def _describe(client: "Client", group: str) -> dict[str, Any]:
     described = await describe_group(client, group)
     committed = await committed_offsets(client, group)
     if described.state == "Dead" and not committed:
-        raise CommandFailed(f"there is no group {group!r}")
+        raise CommandFailed(f"group {group!r} does not exist")
     readers = {tp: member for member in described.members for tp in member.partitions}
     concerned = sorted({*committed, *readers})
     answer = await client.refresh(sorted({tp.topic for tp in concerned}))
@@ -212,7 +237,7 @@ async def _plan(
     targets: dict[TopicPartition, int] = {}
     if time is not None:
         found = await list_offsets(client, dict.fromkeys(wanted, time))
-        # No record is that late: the end is where the next one will be.
+        # No record is that late: take the log end, the offset of the next record.
         targets = {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp].offset for tp in wanted}
     elif to_offset is not None:
         targets = dict.fromkeys(wanted, to_offset)
@@ -220,7 +245,7 @@ async def _plan(
         committed = await committed_offsets(client, group)
         missing = [tp for tp in wanted if tp not in committed]
         if missing:
-            raise CommandFailed(f"group {group!r} has no offset in {missing[0]} to shift")
+            raise CommandFailed(f"group {group!r} has no committed offset in {missing[0]}: --shift-by needs one")
         targets = {tp: committed[tp].offset + shift_by for tp in wanted}
-    # Outside the log a consumer would only be sent to one of its ends.
+    # Outside the log a consumer would be reset to one of its ends.
     return {tp: min(max(target, starts[tp].offset), ends[tp].offset) for tp, target in targets.items()}

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Master = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="A Spark master. [default: local[*], in this process]")
+    str | None,
+    typer.Option("--master", metavar="URL", help="URL of a Spark master. [default: local[*], in this process]"),
 ]
-Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report for a browser, too.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report to this HTML file.")]
 
 
 def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]") -> T:

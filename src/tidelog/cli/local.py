@@ -31,25 +31,28 @@ def register(app: typer.Typer) -> None:
 
 def up(
     brokers: Annotated[
-        int | None, typer.Option("--brokers", help="How many brokers; nodes 1 to 3 are controllers too. [default: 3]")
+        int | None, typer.Option("--brokers", help="Number of brokers; nodes 1 to 3 are also controllers. [default: 3]")
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Port of the first broker; node i listens on port+i-1. [default: 9092]")
+        int | None, typer.Option("--port", help="Port of node 1; node i listens on port+i-1. [default: 9092]")
     ] = None,
     data: Data = DEFAULT_DATA,
     ui_port: Annotated[
         int | None,
-        typer.Option("--ui-port", help="Port of the live page, 0 for none. [default: 8080, or a free one]"),
+        typer.Option("--ui-port", help="Port of the live page; 0 turns it off. [default: 8080, or a free port]"),
     ] = None,
     settings: Settings = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; `tidelog down` stops it.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when the cluster is ready; `tidelog down` stops it.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Start a cluster on this machine, one process a node, and keep it running.
+    """Start a cluster on this machine, with one process per node.
 
-    The same directory again continues with the same data. Prints a line `ready bootstrap=… ui=… metrics=… data=…`
-    when every broker serves; with --json the same as an object on one line. ctrl-C stops it.
+    When every broker serves, it prints `ready`, the bootstrap servers, and the addresses of the page and the metrics.
+    --json prints them as an object on one line. ctrl-C stops the cluster. With the same directory, the next start
+    continues with the same data.
     """
     from tidelog.cluster.detach import start_detached
     from tidelog.cluster.plan import ClusterRequest
@@ -94,7 +97,7 @@ def up(
 
 
 def down(data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Stop a cluster cleanly."""
+    """Stop a cluster: every node with a controlled shutdown."""
     from tidelog.cluster.detach import stop_cluster
     from tidelog.cluster.layout import ClusterDir
 
@@ -106,7 +109,7 @@ def down(data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False)
 def status(
     data: Data = DEFAULT_DATA, watch: Watch = False, interval: Interval = DEFAULT_INTERVAL_S, as_json: Json = False
 ) -> None:
-    """Show the nodes of a cluster: id, process, port, state, roles, and which is the active controller."""
+    """Show the nodes of a cluster with process id, port, state and roles, and the active controller."""
     import asyncio
 
     from tidelog.cluster.detach import cluster_status
@@ -133,25 +136,25 @@ def _status_text(found: dict[str, Any]) -> str:
     if controller is not None:
         lines.append(f"active controller: node {controller['id']}, epoch {controller['epoch']}")
     elif any(node["state"] == "running" for node in nodes):
-        lines.append("active controller: none known")
+        lines.append("active controller: unknown")
     if found.get("ui"):
         lines.append(f"live page: {found['ui']}")
     if not found["supervised"] and any(node["pid"] for node in nodes):
-        lines.append("these nodes have no supervisor any more; `tidelog down` stops them")
+        lines.append("the supervisor of these nodes has ended; `tidelog down` stops them")
     return "\n".join(lines)
 
 
 def _faults(links: dict[str, Any] | None) -> str:
-    """What `chaos` did to what a node hears and says; nobody knows where no supervisor runs."""
+    """Network faults that `chaos` injected at a node; unknown without a supervisor."""
     if links is None:
         return ""
     deaf, mute = (",".join(map(str, links[key])) for key in ("deaf", "mute"))
     words = []
     if deaf and deaf == mute:
-        words.append(f"cut off from {deaf}")
+        words.append(f"isolated from {deaf}")
     else:
-        words += [f"does not hear {deaf}"] if deaf else []
-        words += [f"is not heard by {mute}"] if mute else []
+        words += [f"receives nothing from {deaf}"] if deaf else []
+        words += [f"sends nothing to {mute}"] if mute else []
     if links["delay_ms"]:
-        words.append(f"is heard {links['delay_ms']} ms late")
+        words.append(f"sends {links['delay_ms']} ms late")
     return "; ".join(words)

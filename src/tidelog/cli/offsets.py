@@ -1,4 +1,4 @@
-"""`offsets`: where the partitions of a topic begin and end."""
+"""`offsets`: the first and the last offsets of a topic's partitions."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -27,11 +27,13 @@ def register(app: typer.Typer) -> None:
 
 
 def offsets(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
     time: Annotated[
         str | None,
         typer.Option(
-            "--time", metavar="earliest|latest|MS", help="The offset of a moment instead (epoch milliseconds)."
+            "--time",
+            metavar="earliest|latest|MS",
+            help="Show the offset at a time instead: earliest, latest, or ms since 1970.",
         ),
     ] = None,
     watch: Watch = False,
@@ -61,7 +63,7 @@ def parse_time(text: str) -> int:
         return EARLIEST if text == "earliest" else LATEST
     number = whole_number(text)
     if number is None:
-        raise bad_usage(f"--time wants earliest, latest or milliseconds since 1970, not {text!r}")
+        raise bad_usage(f"--time is earliest, latest or milliseconds since 1970, not {text!r}")
     return number
 
 

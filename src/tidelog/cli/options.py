@@ -1,5 +1,6 @@
-"""What several commands share, so that it is spelled and explained alike: options, examples, lists of commands."""
+"""What several commands share: options, examples, lists of commands."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,14 +10,16 @@ from typer.core import TyperGroup
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 # Longer than the first sentence of any help text.
 _SENTENCE_CHARACTERS: Final = 200
-# What the protocol has room for: replication factors; partitions and ids of brokers; offsets and times.
+# The largest values of the protocol: replication factors; partitions and broker ids; offsets and times.
 MOST_INT16: Final = 2**15 - 1
 MOST_INT32: Final = 2**31 - 1
 MOST_INT64: Final = 2**63 - 1
 
 Bootstrap = Annotated[
     str,
-    typer.Option("--bootstrap", metavar="HOST:PORT[,…]", envvar="TIDELOG_BOOTSTRAP", help="Brokers to ask first."),
+    typer.Option(
+        "--bootstrap", metavar="HOST:PORT[,…]", envvar="TIDELOG_BOOTSTRAP", help="Brokers to connect to first."
+    ),
 ]
 CommandConfig = Annotated[
     Path | None,
@@ -24,7 +27,7 @@ CommandConfig = Annotated[
         "--command-config",
         metavar="FILE",
         envvar="TIDELOG_COMMAND_CONFIG",
-        help="Properties of a Kafka client: security.protocol, ssl.* and sasl.*, for brokers that ask for them.",
+        help="Properties file of a Kafka client, for TLS and SASL: security.protocol, ssl.*, sasl.*.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print what changed.")]
@@ -32,34 +35,43 @@ Internal = Annotated[
     bool, typer.Option("--internal", help="Show internal topics too, such as __consumer_offsets, in full.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The cluster's directory, as given to `tidelog up`.")]
+Data = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="Directory of the cluster, as given to `tidelog up`.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A Kafka config key; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a Kafka config key; may be repeated."),
 ]
 
 
 class CommandList(TyperGroup):
-    """Names its commands with their first sentence, which would be cut at the end of the line otherwise."""
+    """Lists its commands with their whole first sentence; click would cut it at the end of the line."""
+
+    # Headings with the commands below them. Commands without a section come last.
+    sections: Mapping[str, Sequence[str]] = {}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        rows = [(name, command.get_short_help_str(_SENTENCE_CHARACTERS)) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        placed = {name for names in self.sections.values() for name in names}
+        others = [name for name in self.commands if name not in placed]
+        for heading, names in {**self.sections, "Commands": others}.items():
+            rows = [(name, self.commands[name].get_short_help_str(_SENTENCE_CHARACTERS)) for name in names]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
-def commands(words: str) -> typer.Typer:
+def commands(words: str, *examples: str) -> typer.Typer:
     """A group of commands, such as `tidelog topics`."""
-    return typer.Typer(cls=CommandList, help=words, no_args_is_help=True)
+    return typer.Typer(cls=CommandList, help=words, epilog=example(*examples), no_args_is_help=True)
 
 
 def example(*lines: str) -> str:
-    """The end of a help page: commands to try, kept as they are."""
+    """The end of a help page: commands to try, never wrapped."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def whole_number(text: str) -> int | None:
-    """An offset or a time, or None for what is none."""
+    """An offset or a time; None if `text` is neither."""
     # Python refuses to read thousands of digits, with an error of its own.
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_INT64)):
         return None
@@ -68,10 +80,10 @@ def whole_number(text: str) -> int | None:
 
 
 def broker_ids(text: str, separator: str) -> list[int]:
-    """`1,2,3` as numbers; ValueError for what are no ids."""
+    """`1,2,3` as numbers; ValueError for anything else."""
     ids = [int(part) for part in text.split(separator)]
     if not all(0 <= each <= MOST_INT32 for each in ids):
-        raise ValueError(f"ids lie between 0 and {MOST_INT32}")
+        raise ValueError(f"an id is a number from 0 to {MOST_INT32}")
     return ids
 
 
@@ -83,6 +95,6 @@ def key_values(settings: list[str] | None, option: str) -> dict[str, str]:
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
-            raise bad_usage(f"{option} wants key=value, not {setting!r}")
+            raise bad_usage(f"{option} needs KEY=VALUE, not {setting!r}")
         parsed[key.strip()] = value.strip()
     return parsed

@@ -1,4 +1,4 @@
-"""What commands print: aligned columns for people, JSON for programs; and how they fail."""
+"""What commands print: tables for people, JSON for programs, one line for a change; and how they fail."""
 
 import json
 import sys
@@ -78,12 +78,12 @@ def folded(topics: Sequence[str]) -> str:
 
 
 def progress(words: str) -> None:
-    """How far long work is: one line at a terminal, in place of the last one. No words take it away."""
+    """How far long work is: one line on a terminal, in place of the last one. Empty words remove it."""
     if sys.stdout.isatty():
         print(f"\r\x1b[K{words}", end="", flush=True)
 
 
 def note(message: str) -> None:
-    """A remark for a person at a terminal; silent in scripts."""
+    """A remark for a person at a terminal; scripts do not see it."""
     if sys.stderr.isatty():
         print(message, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`page`: a trace of a simulation played in a browser. The page of a cluster comes with `up`."""
+"""`page`: a trace of a simulation in a browser. `up` serves the page of a cluster."""
 
 import json
 import secrets
@@ -17,11 +17,13 @@ def register(app: typer.Typer) -> None:
 
 
 def page(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `tidelog sim --replay SEED --trace` wrote.")],
+    trace: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="File that `tidelog sim --replay SEED --trace FILE` wrote.")
+    ],
     ui_port: Annotated[int, typer.Option("--ui-port", min=1, max=65535, help="Port of the page.")] = 8080,
     as_json: Json = False,
 ) -> None:
-    """Play a trace of `tidelog sim` in a browser, step by step, forward and back. Needs no cluster; ctrl-C ends it."""
+    """Open a trace of `tidelog sim` in a browser, step by step, forward and back. Needs no cluster; ctrl-C ends it."""
     from tidelog.cluster.ports import listen_on_loopback
     from tidelog.web.serving import serve
     from tidelog.web.trace import BadTrace, Playback

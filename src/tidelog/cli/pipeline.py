@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from tidelog.jobs.pipeline.model import Pipeline
     from tidelog.jobs.pipeline.state import RunState, StateFolder
 
-app = commands("Data pipelines on Spark: topics, SQL, tables.")
+app = commands(
+    "Run data pipelines on Spark, from topics through SQL to tables.",
+    "tidelog pipeline validate clickstream.toml",
+    "tidelog pipeline run clickstream.toml",
+)
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, in TOML.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, a TOML file.")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option("--bootstrap", metavar="HOST:PORT[,…]", help="Brokers, in place of what the file says for all."),
+    typer.Option(
+        "--bootstrap", metavar="HOST:PORT[,…]", help="Brokers of all sources and sinks, in place of those in FILE."
+    ),
 ]
 
 
 @app.command(epilog=example("tidelog pipeline validate clickstream.toml"))
 def validate(file: File, json: Json = False) -> None:
-    """Find mistakes in a pipeline's file, with line and key. Spark is not started."""
+    """Check the file of a pipeline and report mistakes with line and key. Spark is not started."""
     from tidelog.jobs.pipeline.parsing import BadPipeline, load
 
     try:
@@ -61,9 +67,10 @@ def validate(file: File, json: Json = False) -> None:
 def run(
     file: File,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="A Spark master; local[*] unless the file says one.")
+        str | None,
+        typer.Option("--master", metavar="URL", help="URL of a Spark master. [default: the one in FILE, or local[*]]"),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process the records available now, then stop.")] = False,
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     json: Json = False,
@@ -90,11 +97,13 @@ def run(
     epilog=example("tidelog pipeline status clickstream.toml", "tidelog pipeline status ./checkpoints/clickstream")
 )
 def status(
-    place: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="The pipeline's file, or its checkpoint.")],
+    place: Annotated[
+        Path, typer.Argument(metavar="FILE|DIR", help="The TOML file of the pipeline, or its checkpoint directory.")
+    ],
     json: Json = False,
-    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print Prometheus' text format.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the text format of Prometheus.")] = False,
 ) -> None:
-    """Tell how a pipeline is doing that runs in another process, or how it ended."""
+    """Report the progress of a pipeline that another process runs, or how it ended."""
     from tidelog.jobs.pipeline.metrics import exposition
     from tidelog.jobs.pipeline.state import NoState
 

@@ -24,19 +24,29 @@ def register(app: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0", help="Whose word a record needs.")] = "all",
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    acks: Annotated[
+        str,
+        typer.Option(
+            "--acks",
+            metavar="all|1|0",
+            help="Acknowledgements that a record needs: of all in-sync replicas, of the leader, or none.",
+        ),
+    ] = "all",
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", metavar="SEP", help="What stands before it is the key.")
+        str | None,
+        typer.Option(
+            "--key-separator", metavar="SEP", help="Text between key and value of a line. [default: lines have no key]"
+        ),
     ] = None,
     compression: Annotated[
-        str, typer.Option("--compression", metavar="|".join(CODECS), help="How batches are compressed.")
+        str, typer.Option("--compression", metavar="|".join(CODECS), help="Compression of batches.")
     ] = "none",
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="Write to this one; else by key, or in turn.")
+        int | None, typer.Option("--partition", min=0, help="Partition to write to. [default: by key, or in turn]")
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a batch is tried again.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Retry a batch for this long, in seconds.")
     ] = 120.0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -45,8 +55,8 @@ def produce(
 ) -> None:
     """Write each line of standard input as a record.
 
-    With --acks all every line is written exactly once, in order per partition; the command fails when that cannot be
-    said.
+    With --acks all, each line is written exactly once, and in order within a partition. If that is not certain, the
+    command fails.
     """
     if acks not in ACKS:
         raise bad_usage(f"--acks is all, 1 or 0, not {acks!r}")
@@ -75,7 +85,7 @@ def produce(
         producer = Producer(client, acks=ACKS[acks], codec=codec, delivery_timeout_s=timeout)
         by_hand = sys.stdin.isatty()
         if by_hand:
-            note("one record a line; ctrl-D ends")
+            note("type one record per line; ctrl-D ends")
 
         def on_acknowledged(so_far: int) -> None:
             if not (by_hand or as_json or quiet):

@@ -1,4 +1,4 @@
-"""`quorum`: describe the metadata quorum, add and remove its voters."""
+"""`quorum`: describe the metadata quorum, add and remove voters."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from tidelog.client.client import Client
     from tidelog.client.quorum import QuorumDescription, QuorumEndpoint, QuorumReplica
 
-app = commands("Describe the metadata quorum, add and remove its voters.")
+app = commands(
+    "Show the metadata quorum, add and remove voters.",
+    "tidelog quorum describe --replication",
+    "tidelog quorum remove --id 3",
+)
 
-Id = Annotated[int, typer.Option("--id", min=0, max=MOST_INT32, metavar="NODE", help="Id of the controller.")]
+Id = Annotated[int, typer.Option("--id", min=0, max=MOST_INT32, metavar="NODE", help="Node id of the controller.")]
 DirectoryId = Annotated[
     str | None,
     typer.Option(
         "--directory-id",
         metavar="ID",
-        help="directory.id of its metadata directory (in meta.properties); else as the quorum knows the node.",
+        help="directory.id in meta.properties of its metadata directory. [default: as the quorum knows it]",
     ),
 ]
 
@@ -32,7 +36,7 @@ DirectoryId = Annotated[
 @app.command(epilog=example("tidelog quorum describe", "tidelog quorum describe --replication --json"))
 def describe(
     replication: Annotated[
-        bool, typer.Option("--replication", help="How far each voter and observer has replicated.")
+        bool, typer.Option("--replication", help="Show the log end and lag of each voter and observer.")
     ] = False,
     watch: Watch = False,
     interval: Interval = DEFAULT_INTERVAL_S,
@@ -40,7 +44,7 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Show who leads the quorum, who votes and who follows."""
+    """Show the leader, the voters and the observers of the metadata quorum."""
 
     async def look(client: "Client") -> "tuple[str | None, QuorumDescription]":
         from tidelog.client.quorum import describe_quorum
@@ -72,7 +76,9 @@ def add(
     node: Id,
     endpoints: Annotated[
         list[str] | None,
-        typer.Option("--endpoint", metavar="NAME://HOST:PORT", help="Its controller listener; repeat for several."),
+        typer.Option(
+            "--endpoint", metavar="NAME://HOST:PORT", help="Controller listener of the node; may be repeated."
+        ),
     ] = None,
     directory_id: DirectoryId = None,
     quiet: Quiet = False,
@@ -80,9 +86,9 @@ def add(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Give a running controller a vote, once it has caught up with the metadata log."""
+    """Make a running controller a voter, once it has caught up with the metadata log."""
     if not endpoints:
-        raise bad_usage("give the controller's listener: --endpoint NAME://HOST:PORT")
+        raise bad_usage("--endpoint NAME://HOST:PORT is missing: the listener of the controller")
     listeners = [_endpoint(text) for text in endpoints]
     directory = _directory_id(directory_id)
 
@@ -106,7 +112,7 @@ def remove(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Take a controller's vote away. A node that lost its disk is removed by its old directory id."""
+    """Remove a voter from the quorum. For a node that lost its disk, give its old directory id."""
     directory = _directory_id(directory_id)
 
     async def work(client: "Client") -> "UUID":
@@ -207,8 +213,8 @@ async def _known_directory(client: "Client", node: int, *, voters_only: bool) ->
     found = await describe_quorum(client)
     replica = found.replica(node)
     if replica is None or (voters_only and replica not in found.voters):
-        what = "votes in" if voters_only else "follows"
-        raise CommandFailed(f"no node {node} {what} the quorum; name its directory with --directory-id")
+        role = "voter" if voters_only else "voter or observer"
+        raise CommandFailed(f"node {node} is no {role} of the quorum; give its directory with --directory-id")
     return replica.directory_id
 
 
@@ -234,5 +240,5 @@ def _endpoint(text: str) -> "QuorumEndpoint":
             raise ClientError("no listener name")
         (at,) = parse_bootstrap(address)
     except (ClientError, ValueError) as error:
-        raise bad_usage(f"--endpoint wants NAME://HOST:PORT, not {text!r}") from error
+        raise bad_usage(f"--endpoint needs NAME://HOST:PORT, not {text!r}") from error
     return QuorumEndpoint(name=name, host=at.host, port=at.port)

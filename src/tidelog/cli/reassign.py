@@ -32,10 +32,15 @@ def register(app: typer.Typer) -> None:
 
 
 def reassign(
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", metavar="P", min=0, help="The partition.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of the topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="P", min=0, help="Number of the partition.")
+    ] = None,
     replicas: Annotated[
-        str | None, typer.Option("--replicas", metavar="1,2,3", help="Brokers that shall hold it, the first preferred.")
+        str | None,
+        typer.Option(
+            "--replicas", metavar="1,2,3", help="Ids of the new replicas' brokers; the first is the preferred leader."
+        ),
     ] = None,
     throttle: Annotated[
         int | None,
@@ -43,14 +48,16 @@ def reassign(
             "--throttle",
             metavar="BYTES",
             min=1,
-            help="Bytes per second and broker for what is copied; taken away by --wait or --cancel.",
+            help="Limit the copying, in bytes per second and broker. --wait and --cancel remove the limit.",
         ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until it is done; also for one begun before. Ends its throttle.")
+        bool, typer.Option("--wait", help="Wait until the reassignment is complete, also for one that began earlier.")
     ] = False,
-    listing: Annotated[bool, typer.Option("--list", help="Show reassignments under way.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas of before.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List reassignments in progress.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel reassignments: return to the previous replicas.")
+    ] = False,
     watch: Watch = False,
     interval: Interval = DEFAULT_INTERVAL_S,
     quiet: Quiet = False,
@@ -58,23 +65,23 @@ def reassign(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Move the replicas of a partition to other brokers, while it serves.
+    """Move the replicas of a partition to other brokers, while clients read and write it.
 
-    --list and --cancel take all reassignments under way, those of a TOPIC, or that of one --partition.
+    --list and --cancel apply to all reassignments in progress, to those of TOPIC, or to one --partition.
     """
     if listing + cancel + (replicas is not None) > 1:
         raise bad_usage("give one of --replicas, --list and --cancel")
     if not (listing or cancel or wait or replicas is not None):
-        raise bad_usage("say what to do: --replicas, --wait, --list or --cancel")
+        raise bad_usage("give --replicas, --wait, --list or --cancel")
     if partition is not None and topic is None:
-        raise bad_usage("--partition wants a TOPIC")
+        raise bad_usage("--partition needs a TOPIC")
     if throttle is not None and replicas is None:
-        raise bad_usage("--throttle wants --replicas")
+        raise bad_usage("--throttle needs --replicas")
     if replicas is not None or (wait and not listing and not cancel):
         if topic is None or partition is None:
             raise bad_usage("name one partition: TOPIC --partition P")
         if watch:
-            raise bad_usage("--watch goes with --list; --wait shows how far one reassignment is")
+            raise bad_usage("--watch needs --list; --wait shows the progress of one reassignment")
         target = None if replicas is None else _brokers(replicas)
         _move(bootstrap, command_config, topic, partition, target, throttle, wait=wait, quiet=quiet, as_json=as_json)
         return
@@ -199,7 +206,7 @@ async def _cancel(client: "Client", topic: str | None, partition: int | None) ->
 
 
 async def _end_rates(client: "Client", brokers: set[int]) -> None:
-    """A broker's rate belongs to everything that moves there: the last to arrive takes it away."""
+    """All reassignments share a broker's rate: it is removed after the last one."""
     from tidelog.client.reassignments import list_reassignments
     from tidelog.client.throttles import remove_rates
 
@@ -211,7 +218,7 @@ def _brokers(text: str) -> list[int]:
     try:
         return broker_ids(text, ",")
     except ValueError as error:
-        raise bad_usage(f"--replicas wants broker ids as in 1,2,3, not {text!r}") from error
+        raise bad_usage(f"--replicas needs broker ids as in 1,2,3, not {text!r}") from error
 
 
 def _text(brokers: "Sequence[int]") -> str:

@@ -36,15 +36,18 @@ def register(app: typer.Typer) -> None:
 
 
 def replicas(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this one.")] = None,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Show only this partition.")] = None,
     watch: Watch = False,
     interval: Interval = DEFAULT_INTERVAL_S,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Show every replica: its offsets in its own words, its lag and its place in the ISR in its leader's."""
+    """Show each replica of a topic: role, ISR membership, leader epoch, offsets and lag.
+
+    Offsets are those the replica itself reports. Lag, ISR and the time it last caught up are those its leader reports.
+    """
     view = View(
         to_json=lambda found: [as_dict(each) for each in found],
         to_text=lambda found: table(HEADINGS, rows(found)),

@@ -1,4 +1,4 @@
-"""`scenario`: stories of replication, told step by step with every replica drawn after each."""
+"""`scenario`: stories of replication, step by step, with a drawing of every replica after each."""
 
 import os
 import sys
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from tidelog.sim.scenario.picture import Picture
     from tidelog.sim.scenario.runner import Moment
 
-app = commands("Stories of replication under simulation: what each step leads to, and the rule that explains it.")
+app = commands(
+    "Show replication stories under simulation, step by step, with the rule behind each step.",
+    "tidelog scenario list",
+    "tidelog scenario run kip_101 --step",
+)
 
 _WIDTH: Final = 100
 _PROMPT: Final = "-- Enter: next step, q: quit --"
@@ -37,14 +41,14 @@ _COLOURS: Final = {
 
 @app.command("list", epilog=example("tidelog scenario list"))
 def list_stories(as_json: Json = False) -> None:
-    """Name the stories, and what each is about."""
+    """List the stories with a summary of each."""
     from tidelog.sim.scenario.library import stories
 
     known = stories()
     if as_json:
         print_json([_head(story) for story in known])
     else:
-        print_table(["STORY", "STEPS", "WHAT IT TELLS"], [[s.name, len(s.scenario.steps), s.gist] for s in known])
+        print_table(["STORY", "STEPS", "SUMMARY"], [[s.name, len(s.scenario.steps), s.gist] for s in known])
 
 
 @app.command(
@@ -53,14 +57,16 @@ def list_stories(as_json: Json = False) -> None:
     )
 )
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME/FILE", help="A story of `tidelog scenario list`, or a file.")],
-    step: Annotated[bool, typer.Option("--step", help="At a terminal: wait for Enter after each step.")] = False,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME/FILE", help="Name of a story (see `tidelog scenario list`), or a file.")
+    ],
+    step: Annotated[bool, typer.Option("--step", help="On a terminal: wait for Enter after each step.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell one story: its commands, what they led to, every replica then, and the rules at work.
+    """Run one story and print each step: its command, every replica afterwards, and the rules that explain it.
 
-    In a drawing `*` leads, `+1` is what moved since the last step, `@1` the first record of leader epoch 1, and `|` the
-    replica's own high watermark: what stands before it is committed as far as that replica knows.
+    In a drawing, `*` marks the leader, `+1` a change since the last step, and `@1` the first record of leader epoch 1.
+    `|` is the high watermark of the replica: it knows that the records before it are committed.
     """
     story = _find(name)
     if as_json:
@@ -86,8 +92,8 @@ def _find(name: str) -> "Story":
         names = [story.name for story in stories()]
         by_title = {each.rpartition("/")[2]: each for each in names} | {each: each for each in names}
         near = dict.fromkeys(by_title[each] for each in get_close_matches(name, by_title, n=3))
-        hint = f"did you mean {' or '.join(near)}?" if near else "`tidelog scenario list` names them"
-        raise CommandFailed(f"there is no story and no file {name}: {hint}")
+        hint = f"did you mean {' or '.join(near)}?" if near else "see `tidelog scenario list`"
+        raise CommandFailed(f"no story and no file is called {name}: {hint}")
     try:
         return read(path, name)
     except ScenarioError as error:
@@ -111,7 +117,7 @@ def _moments(story: "Story") -> "Iterator[Moment]":
             yield moment
             told = scenario.steps[number - 1].output
             if tells and told != moment.step.output:
-                raise CommandFailed(f"{story.name}: step {number} does not go as the file tells")
+                raise CommandFailed(f"{story.name}: the result of step {number} differs from the file")
     except CommandFailed:
         raise
     except ScenarioError as error:

@@ -10,7 +10,9 @@ import typer
 
 from tidelog.cli.options import Json, Quiet, Settings, example, key_values
 
-Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="A Kafka-style server.properties.")]
+Config = Annotated[
+    Path, typer.Option("--config", metavar="FILE", help="Configuration of the node, a Kafka-style server.properties.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def node(config: Config, settings: Settings = None) -> None:
-    """Run one node until SIGTERM. Never formats: `tidelog format` prepares the directories."""
+    """Run one node until SIGTERM. Its directories must be formatted; see `tidelog format`."""
     arguments = ["--config", str(config)]
     for key, value in key_values(settings, "--set").items():
         arguments += ["--set", f"{key}={value}"]
@@ -37,28 +39,33 @@ def format_directories(
     config: Config,
     cluster_id: Annotated[
         str | None,
-        typer.Option("--cluster-id", metavar="ID", help="The same on every node; made up for a cluster of one node."),
+        typer.Option(
+            "--cluster-id",
+            metavar="ID",
+            help="Id of the cluster, the same on every node. [default: a new id, if this is the only controller]",
+        ),
     ] = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="This controller is the first and only voter; others may join it.")
+        bool, typer.Option("--standalone", help="This controller is the only voter; others may join later.")
     ] = False,
     initial_controllers: Annotated[
         str | None,
         typer.Option(
             "--initial-controllers",
             metavar="ID@HOST:PORT:DIRECTORYID,…",
-            help="All first voters, with a random-uuid for the directory of each; the same on every node.",
+            help="The first voters, the same on every node; `tidelog random-uuid` prints a DIRECTORYID.",
         ),
     ] = None,
     no_initial_controllers: Annotated[
-        bool, typer.Option("--no-initial-controllers", help="This controller joins a quorum that exists.")
+        bool, typer.Option("--no-initial-controllers", help="This controller joins an existing quorum.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Prepare a node's directories: their cluster and node ids, and on a controller who votes first.
+    """Prepare the directories of a node: write cluster and node ids, and on a controller the first voters.
 
-    With controller.quorum.voters in the file the voters stand there, and none of the last three options is needed.
+    The voters come from --standalone, --initial-controllers or --no-initial-controllers. If the file has
+    controller.quorum.voters, none of them is needed.
     """
     from tidelog.cli.output import bad_usage
 
@@ -82,7 +89,7 @@ def format_directories(
 
 
 def print_random_uuid(as_json: Json = False) -> None:
-    """Print a new id: for a cluster, or for the directory of one of the first voters."""
+    """Print a new random id, for a cluster or for the metadata directory of a voter."""
     from tidelog.cli.output import print_json
     from tidelog.core.ids import random_uuid, uuid_to_text
 

@@ -42,30 +42,39 @@ def register(app: typer.Typer) -> None:
 def sim(
     seeds: Annotated[
         str | None,
-        typer.Option("--seeds", metavar="A..B", help="The first and the last seed, or one alone. [default: 0..99]"),
+        typer.Option("--seeds", metavar="A..B", help="The first and the last seed, or a single one. [default: 0..99]"),
     ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.01, help="Simulated time of a seed under faults; then comes quiet.")
+        float,
+        typer.Option(
+            "--minutes",
+            min=0.01,
+            help="Simulated minutes of each seed under faults; a quiet time without faults follows.",
+        ),
     ] = _DEFAULT_MINUTES,
     faults: Annotated[
         str,
-        typer.Option("--faults", metavar="PROFILE[,…]", help="Of all, process, disk, network, time, control."),
+        typer.Option(
+            "--faults", metavar="PROFILE[,…]", help="Kinds of faults: all, process, disk, network, time, control."
+        ),
     ] = _DEFAULT_FAULTS,
     intensity: Annotated[
         float,
         typer.Option(
-            "--intensity", metavar="FACTOR", min=0.01, max=100.0, help="How many times as many faults in the same time."
+            "--intensity", metavar="FACTOR", min=0.01, max=100.0, help="Multiply the number of faults in the same time."
         ),
     ] = _DEFAULT_INTENSITY,
-    replay: Annotated[int | None, typer.Option("--replay", metavar="SEED", min=0, help="Run this seed alone.")] = None,
+    replay: Annotated[int | None, typer.Option("--replay", metavar="SEED", min=0, help="Run only this seed.")] = None,
     only: Annotated[
         str | None,
-        typer.Option("--only", metavar="N[,…]", help="With --replay: of its faults only these, by their numbers."),
+        typer.Option("--only", metavar="N[,…]", help="With --replay: inject only these faults of the seed, by number."),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            "--trace", metavar="FILE", help="With --replay: write what happens as JSON lines, for `tidelog page`."
+            "--trace",
+            metavar="FILE",
+            help="With --replay: write each event to this file as a JSON line, for `tidelog page`.",
         ),
     ] = None,
     durability: Annotated[
@@ -73,40 +82,44 @@ def sim(
         typer.Option(
             "--durability",
             metavar="rf=N,min=N,acks=all|1[,…]",
-            help="With --replay: one run of `tidelog campaign` under this configuration.",
+            help="With --replay: repeat this run of `tidelog campaign` under this configuration.",
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, max=256, help="How many at once. [default: one for each core]")
+        int | None,
+        typer.Option("--processes", min=1, max=256, help="Number of processes. [default: one for each core]"),
     ] = None,
     shrinking: Annotated[
-        bool, typer.Option("--shrink/--no-shrink", help="Look for fewer faults with which a failing seed still fails.")
+        bool,
+        typer.Option(
+            "--shrink/--no-shrink", help="Reduce the faults of a failing seed to those that are needed to fail."
+        ),
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Run clusters under simulated faults and check every invariant whenever something that it is about has changed.
+    """Simulate clusters under faults and check every invariant after each change that can break it.
 
-    Ends with status 1 when an invariant breaks: its seed is made smaller, printed and can be replayed.
+    If an invariant breaks, the command prints a line that replays the seed, and the status is 1.
     """
     from tidelog.sim.campaign import Settings
     from tidelog.sim.faults.kinds import PROFILES
 
     if not math.isfinite(minutes):
-        raise bad_usage(f"--minutes: {minutes} never ends")
+        raise bad_usage(f"--minutes needs a finite number, not {minutes}")
     profiles = tuple(dict.fromkeys(name.strip() for name in faults.split(",") if name.strip()))
     for name in profiles:
         if name not in ("all", *PROFILES):
-            raise bad_usage(f"--faults: {name!r} is none of all, {', '.join(PROFILES)}")
+            raise bad_usage(f"--faults: {name!r} is not one of all, {', '.join(PROFILES)}")
     if not profiles:
-        raise bad_usage("--faults wants at least one profile")
+        raise bad_usage("--faults needs at least one kind")
     if replay is None and (only is not None or trace is not None):
-        raise bad_usage("--only and --trace go with --replay")
+        raise bad_usage("--only and --trace need --replay")
     if replay is not None and seeds is not None:
-        raise bad_usage("--seeds runs many and --replay one: give one of them")
+        raise bad_usage("give --seeds or --replay, not both")
     check_writable(trace)
     if durability is not None:
         if replay is None or only is not None:
-            raise bad_usage("--durability goes with --replay, and without --only")
+            raise bad_usage("--durability needs --replay, and cannot be used with --only")
         given = {
             "--faults": faults != _DEFAULT_FAULTS,
             "--minutes": minutes != _DEFAULT_MINUTES,
@@ -114,7 +127,7 @@ def sim(
         }
         if without := [name for name, is_given in given.items() if is_given]:
             raise bad_usage(
-                f"--durability goes not with {', '.join(without)}: a campaign has faults and times of its own"
+                f"--durability cannot be used with {', '.join(without)}: a campaign has its own faults and times"
             )
         _replay_durability(replay, durability, trace, as_json)
         return
@@ -130,10 +143,10 @@ def seed_range(text: str) -> range:
     """`A..B`, or one seed alone."""
     first, dots, last = text.partition("..")
     if not first.isdecimal() or (dots and not last.isdecimal()):
-        raise bad_usage(f"--seeds wants A..B or one number, not {text!r}")
+        raise bad_usage(f"--seeds needs A..B or one number, not {text!r}")
     found = range(int(first), int(last if dots else first) + 1)
     if not found:
-        raise bad_usage(f"--seeds {text}: the last comes before the first")
+        raise bad_usage(f"--seeds {text}: the last seed is smaller than the first")
     return found
 
 

@@ -31,42 +31,58 @@ if TYPE_CHECKING:
     from tidelog.client.reassignments import Reassignment
     from tidelog.client.topics import CreatedTopic, PartitionDescription, TopicDescription
 
-app = commands("Create, list, describe, grow and delete topics.")
+app = commands(
+    "Create, list, describe, alter and delete topics.",
+    "tidelog topics create orders --partitions 3 --replication-factor 3",
+    "tidelog topics describe orders",
+)
 
 _REASSIGNMENTS_TIMEOUT_MS: Final = 1000
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the topic.")]
 
 
 @app.command(epilog=example("tidelog topics create orders --partitions 3 --config retention.ms=86400000"))
 def create(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, max=MOST_INT32, help="How many; else num.partitions.")
+        int | None,
+        typer.Option(
+            "--partitions", min=1, max=MOST_INT32, help="Number of partitions. [default: num.partitions of the cluster]"
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", min=1, max=MOST_INT16, help="Else default.replication.factor."),
+        typer.Option(
+            "--replication-factor",
+            min=1,
+            max=MOST_INT16,
+            help="Replicas of each partition. [default: default.replication.factor of the cluster]",
+        ),
     ] = None,
     replica_assignment: Annotated[
         str | None,
         typer.Option(
-            "--replica-assignment", metavar="0:1:2,…", help="Replicas of each partition, the first preferred."
+            "--replica-assignment",
+            metavar="0:1:2,…",
+            help="Broker ids of each partition's replicas; the first is the preferred leader.",
         ),
     ] = None,
-    config: Annotated[list[str] | None, typer.Option("--config", metavar="K=V", help="A topic config; repeat.")] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="Set a topic config; may be repeated.")
+    ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed without a change if the topic exists.")
+        bool, typer.Option("--if-not-exists", help="Succeed and change nothing if the topic exists.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Create a topic."""
+    """Create a topic. Without options its size is the default of the cluster."""
     assignment = _parse_assignment(replica_assignment) if replica_assignment is not None else None
     if assignment and (partitions is not None or replication_factor is not None):
-        raise bad_usage("--replica-assignment already says the number of partitions and replicas")
+        raise bad_usage("--replica-assignment sets the number of partitions and replicas: leave out the other options")
     configs = key_values(config, "--config")
 
     async def work(client: "Client") -> "CreatedTopic | None":
@@ -146,18 +162,24 @@ def list_command(
 
 @app.command(epilog=example("tidelog topics describe orders", "tidelog topics describe --under-replicated-partitions"))
 def describe(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The topic; all when left out.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the topic. [default: all topics]")] = None,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated-partitions", help="Only partitions with replicas out of sync.")
+        bool,
+        typer.Option("--under-replicated-partitions", help="Show only partitions with replicas that are not in sync."),
     ] = False,
     unavailable: Annotated[
-        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+        bool, typer.Option("--unavailable-partitions", help="Show only partitions without a leader.")
     ] = False,
     under_min_isr: Annotated[
-        bool, typer.Option("--under-min-isr-partitions", help="Only partitions below min.insync.replicas.")
+        bool,
+        typer.Option(
+            "--under-min-isr-partitions",
+            help="Show only partitions with fewer in-sync replicas than min.insync.replicas.",
+        ),
     ] = False,
     at_min_isr: Annotated[
-        bool, typer.Option("--at-min-isr-partitions", help="Only partitions at min.insync.replicas.")
+        bool,
+        typer.Option("--at-min-isr-partitions", help="Show only partitions with exactly min.insync.replicas in sync."),
     ] = False,
     internal: Internal = False,
     watch: Watch = False,
@@ -216,14 +238,17 @@ def describe(
 def alter(
     name: Name,
     partitions: Annotated[
-        int, typer.Option("--partitions", min=1, max=MOST_INT32, help="The new number, larger than the old.")
+        int,
+        typer.Option(
+            "--partitions", min=1, max=MOST_INT32, help="New number of partitions, larger than the present one."
+        ),
     ],
     quiet: Quiet = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Grow a topic. Keys may map to other partitions afterwards."""
+    """Add partitions to a topic. Afterwards the same key may go to another partition."""
 
     async def work(client: "Client") -> None:
         from tidelog.client.topics import create_partitions
@@ -256,7 +281,7 @@ def delete(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A partition with what it is measured against."""
+    """A partition, and the values that filters compare it with."""
 
     topic: str
     partition: "PartitionDescription"
@@ -265,12 +290,12 @@ class _Row:
 
     @property
     def replication_factor(self) -> int:
-        """As many replicas as it has without a reassignment: those it adds cannot be in sync yet."""
+        """The number of replicas without those that a reassignment adds: they cannot be in sync yet."""
         return len(self.partition.replicas) - (len(self.moving.adding) if self.moving is not None else 0)
 
     @property
     def effective_min_isr(self) -> int:
-        """What a leader goes by: a partition of one replica takes writes whatever `min.insync.replicas` says."""
+        """What a leader uses: a partition with one replica accepts writes with any `min.insync.replicas`."""
         return min(self.min_isr, len(self.partition.replicas))
 
 
@@ -289,8 +314,8 @@ async def _described(
     try:
         moving = await list_reassignments(client, timeout_ms=_REASSIGNMENTS_TIMEOUT_MS)
     except (ApiError, ClientError) as error:
-        # Every broker describes partitions; a cluster without a controller is when that is needed most.
-        note(f"which replicas are being moved is not known: {one_line(error)}")
+        # Every broker describes partitions; without a controller the description is needed most.
+        note(f"cannot list reassignments: {one_line(error)}")
         moving = []
     return [
         (
@@ -306,7 +331,7 @@ def _parse_assignment(text: str) -> dict[int, list[int]]:
     try:
         replicas = [broker_ids(part, ":") for part in text.split(",")]
     except ValueError as error:
-        raise bad_usage(f"--replica-assignment wants broker ids as in 0:1:2,1:2:0, not {text!r}") from error
+        raise bad_usage(f"--replica-assignment needs broker ids as in 0:1:2,1:2:0, not {text!r}") from error
     return dict(enumerate(replicas))
 
 

@@ -33,72 +33,109 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long the load runs.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Length of the load, in seconds.")] = 30.0,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="The cluster's directory; faults need it.")
+        Path | None,
+        typer.Option(
+            "--data", metavar="DIR", help="Directory of the cluster, as given to `tidelog up`; --faults needs it."
+        ),
     ] = None,
     faults: Annotated[
         str,
         typer.Option(
             "--faults",
             metavar="KIND[,…]",
-            help="Of kill-leader, kill-follower, kill-controller, pause, isolate, one-way.",
+            help="Faults to inject: kill-leader, kill-follower, kill-controller, pause, isolate, one-way.",
         ),
     ] = "",
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="Faults to inject; the load ends with the last.")
+        int | None,
+        typer.Option(
+            "--rounds", min=1, help="Number of faults; the load ends with the last one. [default: as many as fit]"
+        ),
     ] = None,
     hold: Annotated[
         str | None,
-        typer.Option("--hold", metavar="SECONDS[..SECONDS]", help="How long a fault lasts. [default: by kind]"),
+        typer.Option(
+            "--hold", metavar="SECONDS[..SECONDS]", help="Length of a fault, in seconds. [default: depends on the kind]"
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Decides the order of faults and whom they hit.")
+        int | None,
+        typer.Option("--seed", min=0, help="Seed for the order and the targets of faults. [default: random]"),
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="A new topic. [default: verify-…]")] = None,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, max=1000, help="Of the topic.")] = 12,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", help="Name of the topic, which must not exist. [default: verify- and a random number]"),
+    ] = None,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, max=1000, help="Partitions of the topic.")] = 12,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            "--replication-factor", min=1, max=MOST_INT16, help="Of the topic. [default: 3, or the number of brokers]"
+            "--replication-factor",
+            min=1,
+            max=MOST_INT16,
+            help="Replicas of each partition. [default: 3, or the number of brokers if less]",
         ),
     ] = None,
     min_isr: Annotated[
-        int | None, typer.Option("--min-isr", min=1, help="min.insync.replicas of the topic. [default: 2, or 1]")
+        int | None,
+        typer.Option("--min-isr", min=1, help="min.insync.replicas of the topic. [default: 2, or 1 with one replica]"),
     ] = None,
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1", help="Whose word a record needs.")] = "all",
+    acks: Annotated[
+        str,
+        typer.Option(
+            "--acks",
+            metavar="all|1",
+            help="Acknowledgements that a record needs: of all in-sync replicas, or of the leader.",
+        ),
+    ] = "all",
     idempotence: Annotated[
-        bool | None, typer.Option("--idempotence/--no-idempotence", help="Of the producers. [default: with acks=all]")
+        bool | None,
+        typer.Option(
+            "--idempotence/--no-idempotence",
+            help="Whether producers are idempotent. [default: idempotent with --acks all]",
+        ),
     ] = None,
-    producers: Annotated[int, typer.Option("--producers", min=1, max=64, help="How many write.")] = 2,
-    consumers: Annotated[int, typer.Option("--consumers", min=1, max=64, help="How many read.")] = 2,
+    producers: Annotated[int, typer.Option("--producers", min=1, max=64, help="Number of producers.")] = 2,
+    consumers: Annotated[int, typer.Option("--consumers", min=1, max=64, help="Number of consumers.")] = 2,
     rate: Annotated[
-        int, typer.Option("--rate", min=0, help="Records per second of all producers; 0: no limit.")
+        int, typer.Option("--rate", min=0, help="Records per second of all producers together; 0 means no limit.")
     ] = 2000,
-    record_bytes: Annotated[int, typer.Option("--record-bytes", min=40, max=250_000, help="Of each value.")] = 100,
-    keep_topic: Annotated[bool, typer.Option("--keep-topic", help="Also when nothing is wrong with it.")] = False,
+    record_bytes: Annotated[
+        int, typer.Option("--record-bytes", min=40, max=250_000, help="Size of each value, in bytes.")
+    ] = 100,
+    keep_topic: Annotated[
+        bool, typer.Option("--keep-topic", help="Keep the topic, also if verification passes.")
+    ] = False,
     min_acknowledged: Annotated[
-        int, typer.Option("--min-acknowledged", min=0, help="Fewer acknowledged records are inconclusive.")
+        int,
+        typer.Option("--min-acknowledged", min=0, help="With fewer acknowledged records the verdict is inconclusive."),
     ] = 1000,
     min_faults: Annotated[
-        int, typer.Option("--min-faults", min=0, help="Fewer faults of any kind asked for are inconclusive.")
+        int,
+        typer.Option(
+            "--min-faults", min=0, help="With fewer faults of a kind in --faults the verdict is inconclusive."
+        ),
     ] = 1,
     min_leader_changes: Annotated[
-        int, typer.Option("--min-leader-changes", min=0, help="Fewer changes of leaders are inconclusive.")
+        int, typer.Option("--min-leader-changes", min=0, help="With fewer leader changes the verdict is inconclusive.")
     ] = 0,
     history: Annotated[
-        Path | None, typer.Option("--history", metavar="FILE", help="Write the history as JSON lines.")
+        Path | None,
+        typer.Option("--history", metavar="FILE", help="Write the history of the run to this file, as JSON lines."),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Judge a history written before, without a cluster.")
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Check a history that --history wrote, without a cluster."),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Write and read under faults with librdkafka, then look for what was lost, doubled, reordered or read too early.
+    """Write and read with librdkafka under faults, then search for lost, duplicated, reordered or uncommitted records.
 
-    Ends with status 0 and `verdict: ok`; with status 1 when a check found something (failed), or when too little
-    happened to tell (inconclusive).
+    The status is 0 with `verdict: ok`. It is 1 if a check failed, or if the run was too short for a verdict
+    (inconclusive).
     """
     from tidelog.verify.faults import KINDS, ControlSocket
     from tidelog.verify.verdict import Thresholds
@@ -110,14 +147,14 @@ def verify(
     kinds = tuple(dict.fromkeys(kind.strip() for kind in faults.split(",") if kind.strip()))
     for kind in kinds:
         if kind not in KINDS:
-            raise bad_usage(f"--faults: {kind!r} is none of {', '.join(KINDS)}")
+            raise bad_usage(f"--faults: {kind!r} is not one of {', '.join(KINDS)}")
     if acks not in ("all", "-1", "1"):
-        raise bad_usage(f"--acks wants all or 1, not {acks!r}: without an acknowledgement nothing can be lost")
+        raise bad_usage(f"--acks is all or 1, not {acks!r}: without an acknowledgement no record counts as lost")
     if acks == "1" and idempotence:
         raise bad_usage("--idempotence needs --acks all")
     hold_s = _parse_hold(hold)
     if not kinds and check is None and (rounds is not None or hold is not None):
-        raise bad_usage(f"--rounds and --hold are of faults: --faults {','.join(KINDS)} asks for all kinds")
+        raise bad_usage(f"--rounds and --hold need --faults, such as --faults {','.join(KINDS)}")
     if kinds and data is None and check is None:
         raise bad_usage("--faults needs --data DIR, the directory of a cluster that `tidelog up` started")
     if check is not None:

@@ -1,4 +1,4 @@
-"""What a command shows, once or, with `--watch`, again and again until ctrl-C."""
+"""What a command shows: once, or with `--watch` again and again until ctrl-C."""
 
 import json
 import sys
@@ -24,9 +24,9 @@ T = TypeVar("T")
 DEFAULT_INTERVAL_S: Final = 0.5
 
 Watch = Annotated[
-    bool, typer.Option("--watch", help="Go on until ctrl-C: redrawn on a terminal, else printed when it changes.")
+    bool, typer.Option("--watch", help="Repeat until ctrl-C: redraw on a terminal, else print each change.")
 ]
-Interval = Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks of --watch.")]
+Interval = Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two updates of --watch.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -353,7 +353,7 @@ def test_a_damaged_description_of_a_cluster_is_told_in_words(
 
 def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
-    assert "..." not in capsys.readouterr().out.split("Commands:")[1]
+    assert "..." not in capsys.readouterr().out.split("Clusters and nodes:")[1]
 
 
 def test_a_group_of_commands_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -395,7 +395,7 @@ def test_a_full_disk_under_our_output_is_one_line(arguments: list[str]) -> None:
         ended = subprocess.run(
             [sys.executable, "-m", "tidelog", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert (ended.returncode, ended.stderr) == (1, "tidelog: cannot go on: No space left on device\n")
+    assert (ended.returncode, ended.stderr) == (1, "tidelog: cannot write the output: No space left on device\n")
 
 
 def test_a_terminal_without_our_letters_still_gets_help() -> None:
@@ -414,4 +414,4 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_log_of_words_is_no_segment(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text("[2026-01-01 00:00:00,000] INFO node 1 serves (tidelog.node)\n")
     assert run(["dump", str(tmp_path / "server.log")]) == 2
-    assert "none of the files" in capsys.readouterr().err
+    assert "not a file of a log directory" in capsys.readouterr().err
