@@ -51,8 +51,8 @@ def up(
     """Start a cluster on this machine, with one process per node.
 
     When every broker serves, it prints `ready`, the bootstrap servers, and the addresses of the page and the metrics.
-    --json prints them as an object on one line. ctrl-C stops the cluster. With the same directory, the next start
-    continues with the same data.
+    With --json, they are an object on one line. To stop the cluster, press ctrl-C. With the same directory, the next
+    start continues with the same data.
     """
     from tidelog.cluster.detach import start_detached
     from tidelog.cluster.plan import ClusterRequest

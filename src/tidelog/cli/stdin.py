@@ -13,8 +13,8 @@ _CHUNKS_AHEAD: Final = 4
 async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
     """Whole lines without their ends, in lists as large as one read gave; ends with the input.
 
-    A thread of its own reads, and as a daemon with `os.read`: ctrl-C must not wait for a line that never comes, and a
-    buffered reader's lock would be held while Python ends.
+    A daemon thread reads with `os.read`. ctrl-C must not wait for a line that never comes, and a buffered reader would
+    hold its lock while Python exits.
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -29,7 +29,7 @@ async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
             try:
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)
             except RuntimeError:
-                return  # the loop is closed: nobody waits for more
+                return  # the loop is closed: the command has ended
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
     rest = b""
