@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.guide.pages import GUIDE, README
+from tests.guide.pages import GUIDE, README, Command, steps
 from tests.interop.checkouts import ROOT, follow_in_a_checkout, make_checkout, run
 from tests.interop.registries import RegistryUnreachable, skip_unreachable
 
@@ -25,6 +25,16 @@ def test_a_page_is_followed_in_a_clean_checkout(page: Path, tmp_path: Path) -> N
         follow_in_a_checkout(page, make_checkout(tmp_path))
     except RegistryUnreachable as error:
         skip_unreachable(error)
+
+
+def test_the_readme_of_the_example_is_followed_in_a_clean_checkout(tmp_path: Path) -> None:
+    commands = [step.text for step in steps(EXAMPLE / "README.md", with_index=True) if isinstance(step, Command)]
+    try:
+        # One shell for all of them: the first one changes its directory.
+        status, printed = run("\n".join(commands), make_checkout(tmp_path))
+    except RegistryUnreachable as error:
+        skip_unreachable(error)
+    assert status == 0 and "3 passed" in printed, printed
 
 
 def github() -> tuple[list[str], dict[str, str], Path]:
