@@ -18,7 +18,7 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from time import perf_counter as now_s  # noqa: TID251 - frames last as long as they lasted
-from typing import Final
+from typing import Final, NamedTuple
 
 import matplotlib
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -31,11 +31,11 @@ from benchmarks.processes import cluster_up, free_port, free_ports
 
 from tidelog.cli.app import run as tidelog
 
-VIEW: Final = ViewportSize(width=1280, height=600)
+VIEW: Final = ViewportSize(width=1280, height=680)
 TOPIC: Final = "orders"
 PARTITIONS: Final = 4
 BROKERS: Final = 3
-FRAME_S: Final = 0.2
+FRAME_S: Final = 0.25
 STRIP_PX: Final = 40
 FONT_PX: Final = 17
 COLOURS: Final = 96
@@ -44,68 +44,90 @@ FONT: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.t
 INK, PAPER = (240, 242, 245), (24, 28, 36)
 
 
+class Shot(NamedTuple):
+    """A screenshot, and its moment on the clock of the strip; None before the clock starts."""
+
+    image: Image.Image
+    caption: int
+    taken_s: float
+    clock_s: float | None
+
+
 class Recorder:
     """Screenshots of a page, each with the caption of its moment."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
-        self._font = ImageFont.truetype(str(FONT), FONT_PX)
-        self._caption = ""
-        self._zero_s = 0.0
-        self.frames: list[Image.Image] = []
-        self.taken_s: list[float] = []
-
-    def say(self, caption: str) -> None:
-        """The text of the strip from now on."""
-        self._caption = caption
+        self._zero_s: float | None = None
+        self._shots: list[Shot] = []
+        self.captions: list[str] = []
 
     def zero(self) -> None:
         """The clock of the strip starts here."""
         self._zero_s = now_s()
 
-    def record(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-        """Takes frames for so long, or until something is on the page."""
+    def record(self, caption: str, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        """Takes frames for so long, or until a condition of the page is met."""
+        self.captions.append(caption)
         end_s = now_s() + seconds
         while now_s() < end_s:
             began_s = now_s()
-            self._take()
+            image = Image.open(BytesIO(self._page.screenshot())).convert("RGB")
+            clock_s = None if self._zero_s is None else began_s - self._zero_s
+            self._shots.append(Shot(image, len(self.captions) - 1, began_s, clock_s))
             if until():
                 return
             self._page.wait_for_timeout(max(0.0, 1000 * (began_s + FRAME_S - now_s())))
 
-    def _take(self) -> None:
-        taken_s = now_s()
-        shot = Image.open(BytesIO(self._page.screenshot())).convert("RGB")
-        frame = Image.new("RGB", (shot.width, shot.height + STRIP_PX), PAPER)
-        frame.paste(shot, (0, 0))
-        draw = ImageDraw.Draw(frame)
-        height = shot.height + (STRIP_PX - FONT_PX) // 2 - 2
-        draw.text((16, height), self._caption, font=self._font, fill=INK)
-        clock = f"{taken_s - self._zero_s:.1f} s" if self._zero_s else ""
-        width = draw.textlength(clock, font=self._font)
-        draw.text((shot.width - width - 16, height), clock, font=self._font, fill=INK)
-        self.frames.append(frame)
-        self.taken_s.append(taken_s)
+    def frames(self) -> list[Image.Image]:
+        """Each screenshot with a strip below it."""
+        font = ImageFont.truetype(str(FONT), FONT_PX)
+        frames = []
+        for shot in self._shots:
+            width, height = shot.image.size
+            frame = Image.new("RGB", (width, height + STRIP_PX), PAPER)
+            frame.paste(shot.image, (0, 0))
+            draw = ImageDraw.Draw(frame)
+            top = height + (STRIP_PX - FONT_PX) // 2 - 2
+            draw.text((16, top), self.captions[shot.caption], font=font, fill=INK)
+            clock = "" if shot.clock_s is None else f"{shot.clock_s:.1f} s"
+            draw.text((width - draw.textlength(clock, font=font) - 16, top), clock, font=font, fill=INK)
+            frames.append(frame)
+        return frames
 
-    def save(self, path: Path) -> None:
-        """One palette for all frames, so that what does not move costs nothing."""
-        # Every hue of the whole film is in the palette: it is drawn from a sheet of frames.
-        sample = self.frames[:: max(1, len(self.frames) // 8)]
+    def save(self, path: Path) -> list[Image.Image]:
+        """Writes the picture and returns its frames. They share a palette, so that still parts cost nothing."""
+        frames = self.frames()
+        # The palette is drawn from a sheet of frames, so that it has the colours of every moment.
+        sample = frames[:: max(1, len(frames) // 8)]
         sheet = Image.new("RGB", (sample[0].width, sample[0].height * len(sample)))
         for number, frame in enumerate(sample):
             sheet.paste(frame, (0, number * frame.height))
-        palette = sheet.quantize(COLOURS, method=Image.Quantize.MEDIANCUT)
-        flat = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
-        lasted = [round(1000 * (after - before)) for before, after in itertools.pairwise(self.taken_s)]
+        palette = Image.new("P", (1, 1))
+        palette.putpalette(colours(sheet))
+        flat = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+        moments_s = [shot.taken_s for shot in self._shots]
+        lasted_ms = [round(1000 * (after - before)) for before, after in itertools.pairwise(moments_s)]
         flat[0].save(
             path,
             save_all=True,
             append_images=flat[1:],
-            duration=[*lasted, LAST_FRAME_MS],
+            duration=[*lasted_ms, LAST_FRAME_MS],
             loop=0,
             optimize=True,
             format="GIF" if path.suffix == ".gif" else "PNG",
         )
+        return flat
+
+
+def colours(sheet: Image.Image) -> bytes:
+    """Half of the palette are the most frequent colours, unchanged; the other half covers rare ones, such as red."""
+    counts = sheet.getcolors(sheet.width * sheet.height)
+    assert counts is not None
+    frequent = [colour for _, colour in sorted(counts, reverse=True)[: COLOURS // 2]]
+    rare = sheet.quantize(COLOURS // 2, method=Image.Quantize.MAXCOVERAGE).getpalette()
+    assert rare is not None
+    return b"".join(bytes(colour) for colour in frequent) + bytes(rare[: 3 * (COLOURS // 2)])
 
 
 class Load:
@@ -174,20 +196,17 @@ def film(page: Page, url: str, load: Load) -> Recorder:
     leader = cell.locator(".chip.leader")
     victim = leader.inner_text()
     recorder = Recorder(page)
-    recorder.say(f"Three brokers under load. Node {victim} leads {TOPIC}-0 and others.")
-    recorder.record(2.0)
-    recorder.say(f"kill -9 of node {victim}")
+    recorder.record(f"Three brokers under load. Node {victim} leads {TOPIC}-0 and others.", 2.0)
     recorder.zero()
     page.get_by_role("button", name=f"kill node {victim}").click()
-    recorder.record(10.0, until=lambda: leader.inner_text() not in ("", victim))
-    recorder.say(f"Node {leader.inner_text()} leads {TOPIC}-0. Writes go on with two of three replicas.")
-    recorder.record(4.0)
-    recorder.say(f"Node {victim} starts again and fetches what it missed.")
+    recorder.record(f"kill -9 of node {victim}", 10.0, until=lambda: leader.inner_text() not in ("", victim))
+    recorder.record(f"Node {leader.inner_text()} leads {TOPIC}-0. Writes go on with two of three replicas.", 4.0)
     page.get_by_role("button", name=f"start node {victim}").click()
-    recorder.record(20.0, until=lambda: "ISR 3/3" in cell.inner_text())
+    returns = f"Node {victim} starts again and fetches what it missed."
+    recorder.record(returns, 20.0, until=lambda: "ISR 3/3" in cell.inner_text())
+    recorder.record("All replicas are in sync again.", 2.0)
     load.stop()
-    recorder.say(f"All replicas are in sync again. {load.read_back()} records were acknowledged, none is lost.")
-    recorder.record(2.0)
+    recorder.captions[-1] += f" {load.read_back()} records were acknowledged, none is lost."
     return recorder
 
 
@@ -214,12 +233,12 @@ def main() -> int:
             browser = play.chromium.launch(executable_path=chromium, args=sandbox)
             recorder = film(browser.new_page(viewport=VIEW, color_scheme="light"), ready["ui"], load)
             browser.close()
-    recorder.save(options.picture)
+    frames = recorder.save(options.picture)
     if options.frames is not None:
         options.frames.mkdir(parents=True, exist_ok=True)
-        for number, frame in enumerate(recorder.frames):
+        for number, frame in enumerate(frames):
             frame.save(options.frames / f"{number:03}.png")
-    print(f"{options.picture}: {len(recorder.frames)} frames, {options.picture.stat().st_size / 1e3:.0f} kB")
+    print(f"{options.picture}: {len(frames)} frames, {options.picture.stat().st_size / 1e3:.0f} kB")
     return 0
 
 
