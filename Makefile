@@ -51,6 +51,7 @@ bench: $(STAMP) ## medians of interleaved runs, a table and a plot
 
 wheel: ## build a wheel in dist/
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@rm -f dist/tidelog-*.whl
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 

@@ -45,7 +45,7 @@ SETTLE_S: Final = 3.0
 LOAD_S: Final = 2.0
 GIVE_UP_S: Final = 120.0
 RETRY_S: Final = 0.02
-REQUEST_S: Final = 10.0
+REQUEST_S: Final = 3.0
 MOCK: Final = "mock"
 # What a cluster answers while not all of its brokers are registered.
 NOT_YET: Final = (

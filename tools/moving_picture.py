@@ -3,8 +3,8 @@
 python tools/moving_picture.py docs/images/leader-killed.png [--frames DIR]
 
 Starts three brokers on free ports, writes to a topic, opens the page in Chromium and presses its own buttons: kill the
-leader, start it again. Each screenshot becomes a frame that lasts as long as it lasted; the strip below the page says
-what happens and when. The file is an animated PNG. `--frames` keeps the single frames, to be looked at.
+leader, start it again. Each screenshot becomes a frame that lasts until the next one. A strip below the page has a
+caption and a clock. The file is an animated PNG. `--frames` keeps the single frames, so that you can check them.
 """
 
 import argparse
@@ -202,7 +202,7 @@ def film(page: Page, url: str, load: Load) -> Recorder:
     recorder.record(f"kill -9 of node {victim}", 10.0, until=lambda: leader.inner_text() not in ("", victim))
     recorder.record(f"Node {leader.inner_text()} leads {TOPIC}-0. Writes go on with two of three replicas.", 4.0)
     page.get_by_role("button", name=f"start node {victim}").click()
-    returns = f"Node {victim} starts again and fetches what it missed."
+    returns = f"Node {victim} starts again and fetches the records that it missed."
     recorder.record(returns, 20.0, until=lambda: "ISR 3/3" in cell.inner_text())
     recorder.record("All replicas are in sync again.", 2.0)
     load.stop()

@@ -39,7 +39,7 @@ def check(page: Path, command: Command, status: int, printed: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_work_as_shown(page: Path, tmp_path: Path) -> None:
     # The guide is written for an active environment, the README for none.
     follow(page, tmp_path, active=page != README)
 
@@ -47,7 +47,7 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
 @pytest.mark.interop
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", sorted(WITH_SPARK))
-def test_a_page_on_spark_does_what_it_says(page: str, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_on_spark_work_as_shown(page: str, tmp_path: Path) -> None:
     follow(GUIDE / page, tmp_path)
 
 
@@ -79,5 +79,5 @@ def test_pages_are_taken_apart(tmp_path: Path) -> None:
         ("1.2", "1x2", False),
     ],
 )
-def test_what_is_shown_is_compared(shown: str, printed: str, same: bool) -> None:
+def test_output_is_compared_up_to_spaces_and_ellipses(shown: str, printed: str, same: bool) -> None:
     assert matches(shown, printed) is same
