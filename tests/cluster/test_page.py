@@ -1,4 +1,4 @@
-"""The live page of a real cluster: a button kills the leader, and the stream tells the new epoch."""
+"""The live page of a real cluster: a button kills the leader, and the stream reports the new epoch."""
 
 import http.client
 import json
@@ -106,7 +106,7 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
     tidelog = Commands(f"127.0.0.1:{port}")
     with foreground_up(data, "--port", str(port), ui_port=port + 3) as (process, ready):
         assert ready["ui"].startswith(f"http://127.0.0.1:{port + 3}/#token=")
-        # Nobody has looked yet: there is no process to serve it.
+        # No visitor yet, so no process serves the page.
         assert not (data / "page.log").exists()
         assert tidelog.json("status", "--data", str(data))["ui"] == ready["ui"]
         tidelog.run("topics", "create", "orders", "--replication-factor", "3", "--config", "min.insync.replicas=2")
@@ -132,7 +132,7 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
         shown.until(lambda s: s.tells(f"node {leader} is killed") and s.tells(f"leader {leader} to "))
         assert browser.press(command="kill", node=leader)[0] == 409
 
-        # Faults from elsewhere are told as well, and who comes back is seen to catch up.
+        # The stream reports faults of other commands, too, and the returning node catches up.
         assert browser.press(command="start", node=leader)[0] == 200
         shown.until(lambda s: len(s.isr) == 3 and s.nodes[leader]["heard"])
         other = leader % 3 + 1
@@ -141,7 +141,7 @@ def test_a_killed_leader_by_button_and_the_epoch_that_follows(tmp_path: Path) ->
         assert browser.press(command="heal")[0] == 200
         shown.until(lambda s: s.nodes[other]["delay_ms"] == 0)
 
-        # A page that died is there again for who comes next.
+        # The next visitor starts a new process after a crash.
         (served,) = pages_of(data)
         os.kill(served, signal.SIGKILL)
         assert browser.get("/api/about")[0] == 200

@@ -1,6 +1,6 @@
 """Takes pictures of the page: `python -m tests.interop.page_pictures DIR [STATE...]`.
 
-Each state in each view, at four widths, light and dark, without a cluster. Look at them after every change of the
+Each state in each view, at four widths, light and dark, without a cluster. Check them after every change of the
 page. The pictures of the documentation come from a real cluster: TIDELOG_SCREENSHOTS=docs/images in test_page.py.
 """
 

@@ -45,7 +45,7 @@ CONFIGS: Final = [
 
 
 class State:
-    """A cluster that says what it is given; written in the rows that nodes and the supervisor send."""
+    """A board, filled with the rows that nodes and the supervisor send."""
 
     def __init__(self, nodes: int = 3) -> None:
         self.board = Board()
@@ -92,7 +92,7 @@ class State:
     def partition(
         self, topic: str, number: int, replicas: Sequence[int], isr: Sequence[int], *, end: int, **more: Any
     ) -> None:
-        """`leader`, `hw`, `ends` (by node), `elr` where they differ from what is usual."""
+        """`leader`, `hw`, `ends` (by node), `elr` where they differ from the defaults."""
         leader = more.get("leader", isr[0] if isr else -1)
         epoch = self.epochs[topic, number] = self.epochs.get((topic, number), -1) + 1
         row = [
@@ -265,7 +265,7 @@ class Served:
 
 
 class _Supervisor:
-    """Stands in for the way to a supervisor: refuses every command with its reason."""
+    """Takes commands in place of a supervisor, and refuses those for node 3."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []

@@ -42,7 +42,7 @@ def test_nothing_overflows_overlaps_or_is_cut_off(page: Page, served: Served, st
     assert not found, json.dumps(found, indent=1, ensure_ascii=False)
 
 
-def test_the_audit_finds_what_it_looks_for(page: Page, served: Served) -> None:
+def test_the_audit_finds_each_kind_of_fault(page: Page, served: Served) -> None:
     open_state(page, served.urls["healthy"])
     faults = {
         "leaves the screen": "#count { position: relative; left: 2000px; }",

@@ -94,7 +94,7 @@ def test_terms_open_the_glossary_and_the_focus_returns(page: Page, served: Serve
     assert {"hw", "leo", "isr", "elr", "lso", "fenced", "epoch", "quorum"} <= set(used) <= set(known)
 
 
-def test_without_the_token_buttons_look_disabled_and_explain_why(page: Page, served: Served) -> None:
+def test_without_the_token_buttons_are_drawn_disabled_and_explain_why(page: Page, served: Served) -> None:
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
     open_state(page, served.urls["healthy"].partition("#")[0])

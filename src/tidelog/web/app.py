@@ -1,4 +1,4 @@
-"""The page's HTTP endpoints.
+"""The HTTP endpoints of the page.
 
 | | |
 |---|---|
@@ -68,7 +68,7 @@ class Refused(Exception):
 
 
 class Page:
-    """The handlers. Without a cluster `live` is None; `given` is the trace named on the command line."""
+    """The handlers. `live` is None without a cluster, `given` is the trace of the command line."""
 
     def __init__(self, live: Live | None, given: Playback | None = None) -> None:
         self._live = live

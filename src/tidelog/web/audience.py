@@ -11,7 +11,7 @@ from tidelog.web.board import Board
 
 # Changes within this time are sent together.
 GATHER_S: Final = 0.03
-# A quiet stream sends the time this often: the write fails once the browser is gone.
+# A quiet stream sends the time this often: the write fails after the browser has left.
 QUIET_S: Final = 10.0
 MOST_STREAMS: Final = 32
 # A page that reloads within this time finds the sources still running.

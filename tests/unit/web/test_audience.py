@@ -1,4 +1,4 @@
-"""Streams: what is new is sent at once, a page that does not read costs nothing, and without a page nothing runs."""
+"""Streams send changes at once. A page that does not read costs nothing, and without a page nothing runs."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ def message(event: bytes) -> dict[str, Any]:
     return told
 
 
-def test_first_everything_then_what_is_new() -> None:
+def test_first_the_whole_board_then_changes() -> None:
     async def story() -> None:
         board = Board()
         audience = Audience(board)
@@ -47,7 +47,7 @@ def test_a_page_that_does_not_read_costs_nothing_and_gets_the_end_of_it() -> Non
     asyncio.run(story())
 
 
-def test_sources_run_while_somebody_looks_and_not_without(monkeypatch: Any) -> None:
+def test_sources_run_only_while_a_page_is_open(monkeypatch: Any) -> None:
     monkeypatch.setattr(audience_module, "LINGER_S", 0.0)
 
     async def story() -> None:
@@ -68,7 +68,7 @@ def test_sources_run_while_somebody_looks_and_not_without(monkeypatch: Any) -> N
             await anext(other)
             await started.wait()
             await one.aclose()
-            # One of them still looks.
+            # The other page is still open.
             assert not ended.is_set()
         await ended.wait()
 

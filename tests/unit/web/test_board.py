@@ -1,4 +1,4 @@
-"""What is new since somebody looked: everything at first, then only what changed, and everything to who missed much."""
+"""Changes since a cursor: everything first, then only changes, and everything again after too many removals."""
 
 from tidelog.web import board as board_module
 from tidelog.web.board import Board, Entry, NodeRow, Partition
@@ -23,7 +23,7 @@ def test_first_everything_then_what_changed() -> None:
     assert board.changes(then["version"]).keys() == {"version", "now", "groups_total"}
 
 
-def test_what_is_gone_is_told_until_it_comes_back() -> None:
+def test_a_removal_is_reported_until_the_partition_returns() -> None:
     board = Board()
     board.put_partition(Partition(topic="orders", number=0))
     before = board.version
@@ -33,7 +33,7 @@ def test_what_is_gone_is_told_until_it_comes_back() -> None:
     assert "gone" not in board.changes(before)
 
 
-def test_who_missed_more_removals_than_are_kept_is_told_everything() -> None:
+def test_a_cursor_that_missed_too_many_removals_gets_everything() -> None:
     board = Board()
     for number in range(board_module.MOST_REMOVED + 2):
         board.put_partition(Partition(topic="orders", number=number))
@@ -62,7 +62,7 @@ def test_a_page_knows_how_many_groups_it_does_not_show() -> None:
     assert then["version"] > first["version"] and then["groups_total"] == 71 and "groups" not in then
 
 
-def test_a_cursor_of_another_start_is_told_everything() -> None:
+def test_a_cursor_of_another_start_gets_everything() -> None:
     board = Board()
     board.put_node(NodeRow(id=1))
     assert board.changes(board.version + 100)["reset"]

@@ -1,4 +1,4 @@
-"""Every explanation stands on rules that exist, and every event it is for exists."""
+"""Every explanation names existing rules and explains an existing event."""
 
 import json
 from collections.abc import Iterator

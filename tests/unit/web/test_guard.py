@@ -1,4 +1,4 @@
-"""Who may ask the page, and who may press its buttons."""
+"""The page refuses foreign names, foreign origins, and changes without the token."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ def test_without_a_cluster_there_is_nothing_to_press() -> None:
     assert ask("GET", "/api/stream")[0] == 503
 
 
-def test_what_is_no_trace_is_refused_in_a_line() -> None:
+def test_a_file_without_a_trace_is_refused_in_a_line() -> None:
     assert ask("POST", "/api/trace", b"not json")[0] == 400
     status, _, body = ask("POST", "/api/trace", b'{"t":0,"source":"run","event":"seed","format":99}')
     assert status == 400 and b"format 99" in body

@@ -66,8 +66,8 @@ def test_every_step_is_the_same_whichever_way(monkeypatch: pytest.MonkeyPatch) -
         assert shown(trace.frame(step)) == forward[step]
 
 
-def test_all_that_a_simulation_tells_can_be_played() -> None:
-    """Snapshots are decided by nobody: a line about metadata need not be about a partition."""
+def test_every_line_of_a_simulation_can_be_played() -> None:
+    """A line about a snapshot names no partition, unlike other lines about metadata."""
     lines: list[str] = []
     plan = [
         PlannedFault(number=number, at_s=1.0 + number, kind=kind) for number, kind in enumerate(("kill", "power_cut"))
@@ -118,12 +118,12 @@ def test_where_to_stop() -> None:
         ([json.dumps(SEED | {"format": 2})], "format 2"),
     ],
 )
-def test_what_is_no_trace_is_refused(lines: list[str], complaint: str) -> None:
+def test_a_file_without_a_trace_is_refused(lines: list[str], complaint: str) -> None:
     with pytest.raises(BadTrace, match=complaint):
         Playback(lines)
 
 
-def test_a_line_that_lacks_what_it_should_have_is_named() -> None:
+def test_a_line_with_a_missing_field_is_named() -> None:
     trace = Playback([json.dumps(SEED), json.dumps({"t": 1, "source": "replica", "event": "moved", "topic": "x"})])
     with pytest.raises(BadTrace, match="line 2"):
         trace.frame(2)

@@ -1,4 +1,4 @@
-"""What nodes and their supervisor tell becomes what the page shows."""
+"""Reports of nodes and supervisor become the content of the page."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tidelog.web.watching import Watching
 
 
 class Cluster:
-    """Tells a board of one partition with three replicas."""
+    """Reports one partition with three replicas to a board."""
 
     def __init__(self) -> None:
         self.board = Board()
@@ -80,14 +80,14 @@ def cluster() -> Cluster:
     return cluster
 
 
-def test_the_newest_metadata_counts_whoever_tells_it(cluster: Cluster) -> None:
+def test_the_newest_metadata_wins_from_any_node(cluster: Cluster) -> None:
     cluster.metadata(2, leader=2, epoch=5, partition_epoch=8, isr=[2, 3], elr=[1])
     cluster.metadata(3, leader=1, epoch=4, partition_epoch=7, isr=[1, 2, 3])  # it has not replayed that yet
     partition = cluster.partition
     assert (partition.leader, partition.leader_epoch, partition.isr, partition.elr) == (2, 5, (2, 3), (1,))
 
 
-def test_who_leads_by_its_own_word_in_a_newer_epoch_leads(cluster: Cluster) -> None:
+def test_a_node_that_reports_to_lead_in_a_newer_epoch_is_the_leader(cluster: Cluster) -> None:
     cluster.replica(2, "leader", 5, 10, 10)
     assert (cluster.partition.leader, cluster.partition.leader_epoch) == (2, 5)
     # A leader that was cut off and does not know that it is deposed.
@@ -95,7 +95,7 @@ def test_who_leads_by_its_own_word_in_a_newer_epoch_leads(cluster: Cluster) -> N
     assert cluster.partition.leader == 2 and cluster.partition.held[1].log_end_offset == 15
 
 
-def test_a_topic_made_again_begins_anew_and_who_is_late_does_not_bring_the_old_one_back(cluster: Cluster) -> None:
+def test_a_recreated_topic_starts_empty_and_a_late_report_does_not_revive_the_old_one(cluster: Cluster) -> None:
     cluster.line(2, deleted=["a"])
     assert len(cluster.board.partitions) == 0
     cluster.metadata(2, leader=3, epoch=0, partition_epoch=0, isr=[3], topic_id="b")
@@ -104,7 +104,7 @@ def test_a_topic_made_again_begins_anew_and_who_is_late_does_not_bring_the_old_o
     assert (cluster.partition.topic_id, cluster.partition.leader, dict(cluster.partition.held)) == ("b", 3, {})
 
 
-def test_a_node_that_comes_back_has_what_it_says_and_nothing_else(cluster: Cluster) -> None:
+def test_a_returning_node_has_only_the_replicas_that_it_reports(cluster: Cluster) -> None:
     cluster.watching.node_lost(2, cluster.now_ms)
     assert not cluster.board.node(2).heard and 2 in cluster.partition.held
     cluster.line(2, first=True)
@@ -112,7 +112,7 @@ def test_a_node_that_comes_back_has_what_it_says_and_nothing_else(cluster: Clust
 
 
 @pytest.mark.rule("W1")
-def test_a_high_watermark_that_stands_still_is_told_and_its_end_too(cluster: Cluster) -> None:
+def test_a_stalled_high_watermark_is_reported_and_its_end_too(cluster: Cluster) -> None:
     cluster.replica(1, "leader", 4, 10, 12, min_isr=2)
     cluster.pass_ms(STALL_MS - 1)
     assert not stalled(cluster)
@@ -162,7 +162,7 @@ def test_internal_topics_have_lines_of_their_own(cluster: Cluster) -> None:
     ]
 
 
-def test_every_node_tells_who_leads_the_quorum_and_it_is_said_once(cluster: Cluster) -> None:
+def test_a_quorum_leader_reported_by_every_node_is_one_line(cluster: Cluster) -> None:
     event = {"event": "quorum_leader_changed", "leader": 2, "epoch": 3, "time": 2_000, "text": "node 2 leads"}
     for node in (1, 2, 3):
         cluster.line(node, events=[event])
@@ -198,14 +198,14 @@ def test_changes_while_no_page_is_open_are_not_events(cluster: Cluster) -> None:
     cluster.status("running", "running", "running")
     cluster.watching.page_closed()
     cluster.now_ms += 60_000
-    # A topic was deleted and a node killed meanwhile.
+    # During this time a topic was deleted and a node was killed.
     cluster.status("running", "killed", "running")
     cluster.line(1, first=True, quorum=["follower", 3, 2, 100, 99, True])
     assert len(cluster.board.partitions) == 0 and cluster.told == []
     assert cluster.board.node(2).state == "killed" and not cluster.board.node(2).heard
 
 
-def test_brokers_and_quorum_as_told(cluster: Cluster) -> None:
+def test_brokers_and_quorum_as_reported(cluster: Cluster) -> None:
     cluster.line(1, brokers=[[2, 9, "unfenced"]], quorum=["follower", 3, 2, 100, 99, True])
     cluster.line(3, brokers=[[2, 8, "fenced"]])  # of the process before
     assert (cluster.board.node(2).standing, cluster.board.node(2).broker_epoch) == ("unfenced", 9)

@@ -1,6 +1,6 @@
 // One offset axis for all replicas of a partition.
 //
-// On a plain axis a follower that lacks ten of a million records looks complete. So a long axis has a break: the common
+// On a plain axis a follower that lacks ten of a million records seems complete. So a long axis has a break: the common
 // part is short at the left, and the last stretch, where the replicas differ, takes the rest.
 
 const SHORT = 64;

@@ -36,6 +36,7 @@ export class Figures {
   draw(live) {
     const totals = this.state.totals();
     this.set("partitions", count(totals.partitions));
+    text(this.all.get("partitions").label, totals.partitions === 1 ? "partition" : "partitions");
     this.set("rate", rate(this.state.totalRate()));
     const silence = live ? this.state.silence() : null;
     if (silence) text(this.all.get("silence").label, silence[0]);

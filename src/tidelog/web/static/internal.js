@@ -28,7 +28,7 @@ export function toggleInternal(changed) {
   changed();
 }
 
-// The line that stands for the folded rows of a list.
+// Replaces the internal rows of a list by one line.
 export function drawFold(id, count, words) {
   const button = $(id);
   button.hidden = count === 0;

@@ -119,6 +119,7 @@ function draw() {
   rows.drawFold();
   nodes.draw(live);
   heat.draw();
+  player.marks();
   if (detail.key !== null) detail.draw();
   timeline.draw();
   groups.draw();
@@ -190,6 +191,9 @@ $("kinds").addEventListener("change", (event) => { timeline.kind = event.target.
 $("theme").addEventListener("click", () => nextTheme(later));
 $("help-button").addEventListener("click", () => openGlossary());
 $("read-only").addEventListener("click", () => say(reasonWithout(), { error: true }));
+
+// Canvases keep the colours of the scheme in which they were drawn.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
 
 setInterval(() => {
   if (live) state.settleRates(Date.now() + ahead);

@@ -1,4 +1,4 @@
-// Messages lie over the page, so they never move it; the region stays in place for screen readers.
+// Messages cover a corner of the page, so they never move it. The region is permanent for screen readers.
 
 import { $, h } from "./dom.js";
 import { ruleChip } from "./rules.js";

@@ -1,4 +1,4 @@
-// Without the cluster's token the buttons look disabled, stay reachable by keyboard, and explain themselves.
+// Without the cluster's token the buttons are drawn as disabled. The keyboard still reaches them, and a tip explains why.
 
 import { $, attribute } from "./dom.js";
 

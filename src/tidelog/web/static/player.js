@@ -149,6 +149,7 @@ export class Player {
 
   // Marks of faults, elections and ISR changes above the slider.
   marks() {
+    if (this.trace === null) return;
     const canvas = $("play-marks");
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(canvas.clientWidth * ratio);

@@ -18,7 +18,9 @@ export class Rows {
     this.onSelect = onSelect;
     this.box = $("rows");
     this.space = h("div", { class: "space" });
+    this.none = h("p", { class: "empty", hidden: true });
     this.box.append(this.space);
+    this.box.before(this.none);
     this.cells = new Map();
     this.keys = [];
     this.selected = null;
@@ -47,6 +49,8 @@ export class Rows {
       chosen.push(key);
     }
     this.keys = chosen;
+    this.none.hidden = chosen.length > 0;
+    text(this.none, this.state.partitions.size > 0 ? "No partition matches." : "No partitions yet. Create a topic: tidelog topics create NAME");
     text($("count"), showing(chosen.length, this.state.partitions.size));
   }
 
@@ -182,7 +186,7 @@ export class Rows {
     return this.select(this.keys[Math.min(Math.max(to, 0), this.keys.length - 1)]);
   }
 
-  // The line below the list that stands for the partitions of internal topics.
+  // One line below the list replaces the partitions of internal topics.
   drawFold() {
     let folded = 0, trouble = 0;
     for (const partition of this.state.partitions.values()) {

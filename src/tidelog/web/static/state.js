@@ -1,4 +1,4 @@
-// The state of the cluster as the server reports it, and what follows from it. No document, no clock.
+// The state of the cluster as the server reports it, and values computed from it. No document, no clock.
 
 export const OFFLINE = "offline";
 export const UNHEARD = "unheard";

@@ -32,7 +32,7 @@ const TERMS = [
 
 const KEYS = [
   ["/", "filter partitions by name"], ["arrows, j, k", "move through the partitions"], ["Enter", "open the selected partition"],
-  ["Esc", "close what is open"], ["x", "only partitions in trouble"], ["t", "colours: dark, light, same as the system"],
+  ["Esc", "close the open dialog, partition or message"], ["x", "only partitions in trouble"], ["t", "colours: dark, light, same as the system"],
   ["i", "show or fold internal topics"], ["← →", "trace: previous or next line"], ["Shift ← →", "trace: previous or next event"],
   ["Home, End", "trace: go to the start or the end"], ["Space", "trace: play or pause"], ["?", "this glossary"],
 ];
@@ -59,8 +59,12 @@ export function withTerms(text) {
     const [, id] = FOUND.find(([words]) => words === match[0]);
     if (used.has(id)) continue;
     used.add(id);
-    parts.push(text.slice(from, match.index), term(id, match[0]));
-    from = match.index + match[0].length;
+    const end = match.index + match[0].length;
+    // A comma stays on the line of its word.
+    const mark = /^[.,;:)]+/.exec(text.slice(end))?.[0] ?? "";
+    const button = term(id, match[0]);
+    parts.push(text.slice(from, match.index), mark ? h("span", { class: "together" }, button, mark) : button);
+    from = end + mark.length;
   }
   return [...parts, text.slice(from)].filter((part) => part !== "");
 }
@@ -93,8 +97,8 @@ function fill(dialog) {
   );
 }
 
-// A modal dialog holds the focus. Afterwards the focus returns to the element that had it, or to the help button when
-// that element is gone.
+// A modal dialog holds the focus. Afterwards the focus returns to the previous element, or to the help button if that
+// element no longer exists.
 export function showDialog(dialog) {
   const before = document.activeElement;
   dialog.addEventListener("close", () => {

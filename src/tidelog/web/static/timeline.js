@@ -46,7 +46,7 @@ export class Timeline {
     const sign = h("span", { class: "sign", "aria-hidden": "true", text: SIGNS[entry.kind] ?? "·" });
     const kind = h("span", { class: "hidden", text: `${entry.kind}, ${entry.severity}: ` });
     const summary = h("summary", {}, time, sign, h("span", { class: "what" }, kind, entry.text, more));
-    const why = h("p", { class: "why" }, ...withTerms(entry.why), " ", ...entry.rules.map(ruleChip));
+    const why = h("p", { class: "why" }, ...withTerms(entry.why || "This event has no further explanation."), " ", ...entry.rules.map(ruleChip));
     const details = h("details", { ontoggle: (event) => (event.target.open ? this.open.add(entry.id) : this.open.delete(entry.id)) }, summary, why, names(entry));
     details.open = this.open.has(entry.id);
     return h("li", { class: `of-${entry.kind} ${entry.severity}` }, details);
