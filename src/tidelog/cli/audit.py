@@ -9,7 +9,7 @@ import typer
 
 from tidelog.cli.files import check_writable
 from tidelog.cli.jobs import Html, Master, fail_with, on_spark, write_page
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Internal, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
 from tidelog.cli.session import security_properties, with_client
 
@@ -53,6 +53,7 @@ def audit(
     records: Annotated[
         bool, typer.Option("--records/--no-records", help="Read the records of each batch, or only the batch headers.")
     ] = True,
+    internal: Internal = False,
     master: Master = None,
     html: Html = None,
     as_json: Json = False,
@@ -61,6 +62,8 @@ def audit(
 
     --data reads the disks of a running or stopped cluster: CRCs, offsets, epochs, records and indexes.
     --bootstrap reads every replica, leader or follower, from its broker.
+
+    Clean partitions of internal topics are one row, and not listed in --json, unless --internal or --topic is given.
 
     The status is 1 if replicas differ or data is damaged; the first difference of each partition is printed. It is also
     1 if a replica could not be read, because the audit is incomplete.
@@ -93,6 +96,8 @@ def audit(
         return audit_cluster(spark, brokers, topics=topic or (), reads_records=records, security=security)
 
     found = on_spark("tidelog audit", master, work)
+    if not (internal or topic):
+        found.fold_internal()
     from tidelog.jobs.audit.report import page_of, summary
 
     if as_json:
@@ -126,11 +131,11 @@ def _check_topics(brokers: str, topics: Sequence[str], command_config: Path | No
 
 
 def _print(found: "Audit") -> None:
-    from tidelog.jobs.audit.report import cells, not_read, offsets, where
+    from tidelog.jobs.audit.report import not_read, offsets, rows_of, where
 
     print_table(
         ["PARTITION", "NODES", "FROM", "TO", "BATCHES", "RECORDS", "BYTES", "VERDICT"],
-        [cells(each) for each in found.partitions],
+        rows_of(found),
     )
     for each in found.partitions:
         if each.first is not None:

@@ -6,7 +6,7 @@ import typer
 
 from tidelog.cli.files import check_writable
 from tidelog.cli.jobs import Html, Master, fail_with, on_spark, write_page
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Internal, Json, example
 from tidelog.cli.output import CommandFailed, note, print_json, print_table
 from tidelog.cli.recording import records, switch_on
 from tidelog.cli.session import security_properties, with_client
@@ -35,6 +35,7 @@ def health(
     window: Annotated[float, typer.Option("--window", min=1.0, help="Length of a window, in seconds.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    internal: Internal = False,
     master: Master = None,
     html: Html = None,
     as_json: Json = False,
@@ -43,6 +44,8 @@ def health(
 
     Brokers record events on the topic __replication_events while tidelog.replication.events.enable=true.
     `tidelog up` starts with recording on. The example switches it on in a cluster that runs without.
+
+    Partitions of internal topics are one row, and `internal` in --json, unless --internal is given.
     """
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
@@ -64,6 +67,8 @@ def health(
 
     if not is_recording:
         note(f"recording is off, the report ends where it was switched off; to switch it on: {command}")
+    if not internal:
+        found.fold_internal()
     if as_json:
         print_json(found.as_dict())
     else:

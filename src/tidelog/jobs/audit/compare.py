@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tidelog.core.ids import TopicPartition
 from tidelog.jobs.audit.rows import COMPARED, AuditRow
+from tidelog.metadata.names import is_internal
 
 _NAMES: Final = {
     "last_offset": "last offset",
@@ -161,6 +162,20 @@ class Audit:
     # Each batch that is damaged by itself, as far as they are listed.
     damage: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # Clean partitions of internal topics, once `fold_internal` has moved them here.
+    folded: list[PartitionResult] = field(default_factory=list)
+
+    def fold_internal(self) -> None:
+        """Takes clean partitions of internal topics out of `partitions`. Damage is never folded."""
+        audited, self.partitions = self.partitions, []
+        for each in audited:
+            clean = is_internal(each.topic) and each.verdict is Verdict.CLEAN
+            (self.folded if clean else self.partitions).append(each)
+
+    @property
+    def total(self) -> int:
+        """The number of audited partitions."""
+        return len(self.partitions) + len(self.folded)
 
     @property
     def verdict(self) -> Verdict:
@@ -186,6 +201,7 @@ class Audit:
             "verdict": self.verdict.value,
             "clean": self.verdict is Verdict.CLEAN,
             "partitions": [each.as_dict() for each in self.partitions],
+            "internal_partitions_not_listed": len(self.folded),
             "damage": [each.as_dict() for each in self.damage],
             "damage_left_out": self.damage_left_out,
             "notes": self.notes,

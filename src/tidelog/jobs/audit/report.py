@@ -28,6 +28,17 @@ def cells(each: PartitionResult) -> list[Any]:
     ]
 
 
+def rows_of(audit: Audit) -> list[list[Any]]:
+    """A row for each partition, and one for the folded ones."""
+    rows = [cells(each) for each in audit.partitions]
+    if audit.folded:
+        nodes = sorted({node for each in audit.folded for node in each.nodes})
+        name = f"internal topics ({len(audit.folded)} partitions)"
+        totals = [sum(getattr(each, key) for each in audit.folded) for key in ("batches", "records", "bytes")]
+        rows.append([name, ", ".join(str(node) for node in nodes), None, None, *totals, "same or intact"])
+    return rows
+
+
 def verdict(result: PartitionResult) -> str:
     if result.verdict is Verdict.WRONG:
         words = f"{result.damaged} damaged, {result.differing} differ"
@@ -46,7 +57,7 @@ def summary(audit: Audit) -> str:
     """What is to be said against it, in a few words; empty of a clean one."""
     told = []
     if audit.wrong:
-        told.append(f"{len(audit.wrong)} of {len(audit.partitions)} partitions differ or are damaged")
+        told.append(f"{len(audit.wrong)} of {audit.total} partitions differ or are damaged")
     if audit.unread:
         unread = sorted({each.node for each in audit.unread})
         nodes = ("node " if len(unread) == 1 else "nodes ") + ", ".join(str(node) for node in unread)
@@ -56,9 +67,9 @@ def summary(audit: Audit) -> str:
 
 def page_of(audit: Audit) -> Page:
     page = Page(f"Audit of {audit.of}")
-    total = sum(each.batches for each in audit.partitions)
+    total = sum(each.batches for each in (*audit.partitions, *audit.folded))
     page.text(
-        f"{len(audit.partitions)} partitions, {total} batches: "
+        f"{audit.total} partitions, {total} batches: "
         + (summary(audit) or "nothing differs and nothing is damaged")
         + ".",
         good=audit.verdict is Verdict.CLEAN,
@@ -85,7 +96,7 @@ def page_of(audit: Audit) -> Page:
     page.heading("Partitions")
     page.table(
         ["Partition", "Nodes", "Compared from", "to", "Batches", "Records", "Bytes", "Verdict"],
-        [cells(each) for each in audit.partitions],
+        rows_of(audit),
     )
     if audit.damage:
         page.heading("Damage")

@@ -1,10 +1,12 @@
 """How replication has been doing: of each partition, and window by window."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-TOPIC: Final = "__replication_events"
+from tidelog.metadata.names import REPLICATION_EVENTS_TOPIC, is_internal
+
+TOPIC: Final = REPLICATION_EVENTS_TOPIC
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +46,13 @@ class PartitionHealth(Figures):
 
 
 @dataclass(slots=True, kw_only=True)
+class InternalHealth(Figures):
+    """All partitions of internal topics in one: sums, and the largest of each lag."""
+
+    partitions: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class WindowHealth(Figures):
     """All partitions in one window of time, which begins at `start_ms`."""
 
@@ -65,6 +74,20 @@ class Health:
     full_samples: int = 0
     partitions: list[PartitionHealth] = field(default_factory=list)
     windows: list[WindowHealth] = field(default_factory=list)
+    # In place of their partitions, once `fold_internal` was called.
+    internal: InternalHealth | None = None
+
+    def fold_internal(self) -> None:
+        """Replaces the partitions of internal topics by one summary."""
+        folded = [each for each in self.partitions if is_internal(each.topic)]
+        if not folded:
+            return
+        figures: dict[str, Any] = {}
+        for each in fields(Figures):
+            values = [getattr(partition, each.name) for partition in folded]
+            figures[each.name] = max(values) if each.name.startswith("lag_") else sum(values)
+        self.internal = InternalHealth(partitions=len(folded), **figures)
+        self.partitions = [each for each in self.partitions if not is_internal(each.topic)]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"brokers": list(self.brokers)}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tidelog.broker.replication_events import MOST_LISTED
-from tidelog.jobs.health.model import Health
+from tidelog.jobs.health.model import Figures, Health
 from tidelog.jobs.page import Page, Series
 
 HEADINGS: Final = (
@@ -30,23 +30,28 @@ def moment(ms: int) -> str:
     return datetime.fromtimestamp(ms / _MS, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def rows_of(found: Health) -> list[list[object]]:
+def rows_of(found: Health, most: int | None = None) -> list[list[object]]:
+    """A row for each of the first `most` partitions, and one for the internal topics if they are folded."""
+    rows = [_row(f"{each.topic}-{each.partition}", each) for each in found.partitions[:most]]
+    if found.internal is not None:
+        rows.append(_row(f"internal topics ({found.internal.partitions} partitions)", found.internal))
+    return rows
+
+
+def _row(name: str, figures: Figures) -> list[object]:
     return [
-        [
-            f"{each.topic}-{each.partition}",
-            round(each.under_replicated_s, 1),
-            round(each.stalled_s, 1),
-            each.shrinks,
-            each.expands,
-            each.leader_moves,
-            each.unclean_elections,
-            each.records_lost,
-            each.lag_p50,
-            each.lag_p95,
-            each.lag_p99,
-            each.lag_max,
-        ]
-        for each in found.partitions
+        name,
+        round(figures.under_replicated_s, 1),
+        round(figures.stalled_s, 1),
+        figures.shrinks,
+        figures.expands,
+        figures.leader_moves,
+        figures.unclean_elections,
+        figures.records_lost,
+        figures.lag_p50,
+        figures.lag_p95,
+        figures.lag_p99,
+        figures.lag_max,
     ]
 
 
@@ -89,7 +94,7 @@ def page_of(found: Health) -> Page:
         [series("ISR shrinks", "shrinks"), series("leader moves", "leader_moves")], x_label=since, y_label="in a window"
     )
     page.heading("Partitions, the most troubled first")
-    page.table(HEADINGS, rows_of(found)[:_SHOWN], left_out=len(found.partitions) - _SHOWN)
+    page.table(HEADINGS, rows_of(found, _SHOWN), left_out=len(found.partitions) - _SHOWN)
     page.heading("Windows, the newest first")
     page.table(
         ["From", "ISR shrinks", "Leader moves", "Under-replicated s", "Stalled s", "Lag p50", "p95", "p99", "max"],
