@@ -113,6 +113,11 @@
     });
   }
 
+  // A list needs room for two rows.
+  for (const list of root.querySelectorAll(".rows, .panel > ol, .panel > .list, .detail-body, .nodes")) {
+    if (list.checkVisibility() && list.scrollHeight > list.clientHeight && list.clientHeight < 60) problems.add(`${name(list)} shows ${list.clientHeight} px of ${list.scrollHeight} px`);
+  }
+
   // A finger needs 24 px, but for terms within a text.
   for (const control of root.querySelectorAll("button, select, summary")) {
     if (!control.checkVisibility() || control.matches(".term, .rule") || innerWidth >= 900) continue;

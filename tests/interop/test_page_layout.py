@@ -50,6 +50,7 @@ def test_the_audit_finds_each_kind_of_fault(page: Page, served: Served) -> None:
         "is too low": ".panel-head h2 { height: 3px; overflow: hidden; }",
         '" overlap': ".head .insync { margin-left: -60px; }",
         "overlap in": ".node { margin-right: -40px; }",
+        "shows 0 px": "#rows { flex: none; height: 0; }",
         "px wide": "body { width: 3000px; }",
     }
     assert page.evaluate(AUDIT) == []
