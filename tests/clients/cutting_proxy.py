@@ -30,6 +30,8 @@ class CuttingProxy:
         self._thread = LoopThread()
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.cuts = 0
+        self.connections = 0
+        self.answered_bytes = 0
         self._server = self._thread.run(asyncio.start_server(self._serve, HOST, 0))
         self.port = int(self._server.sockets[0].getsockname()[1])
         self.bootstrap = f"{HOST}:{self.port}"
@@ -45,6 +47,7 @@ class CuttingProxy:
         return False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = writer
@@ -86,6 +89,7 @@ class CuttingProxy:
             if self._happens(LOSE_ANSWER):
                 return
             cut = self._happens(HALF_ANSWER)
+            self.answered_bytes += len(frame)
             writer.write(frame[: len(frame) // 2] if cut else frame)
             await writer.drain()
             if cut:

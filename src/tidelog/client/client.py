@@ -88,6 +88,24 @@ class Client:
         for connection in connections:
             await connection.close()
 
+    # --- between two uses of a client that is kept ---
+
+    def rest(self) -> None:
+        """Ends connections on which an answer is still due, since the next request would wait for it. The others give
+        up their buffers.
+        """
+        for connection in self._connections.values():
+            connection.rest()
+
+    async def try_connections(self, timeout_s: float) -> None:
+        """Ends connections whose broker does not answer in time."""
+        connections = [each for each in self._connections.values() if _is_usable(each)]
+        await asyncio.gather(*(each.is_answering(timeout_s) for each in connections))
+
+    def filenos(self) -> list[int]:
+        """The numbers of the open sockets."""
+        return [number for each in self._connections.values() if (number := each.fileno()) is not None]
+
     # --- which broker ---
 
     async def any_broker(self) -> Connection:
@@ -225,13 +243,13 @@ class Client:
                 if error.code not in passing or loop.time() + backoff > deadline:
                     raise
                 if error.code in STALE_METADATA:
-                    self._forget_leaders()
+                    self.forget_leaders()
                     if self._asks_around:
                         self._avoid_informant()
             except ConnectionFailed:
                 if not self._was_connected or loop.time() + backoff > deadline:
                     raise
-                self._forget_leaders()
+                self.forget_leaders()
             await asyncio.sleep(backoff * self._rng.uniform(0.8, 1.2))
             backoff = min(2 * backoff, MAX_BACKOFF_S)
 
@@ -243,7 +261,8 @@ class Client:
 
         return await self.retrying(attempt)
 
-    def _forget_leaders(self) -> None:
+    def forget_leaders(self) -> None:
+        """The next look at a topic asks a broker again."""
         self.metadata = ClusterMetadata(
             cluster_id=self.metadata.cluster_id, controller_id=-1, brokers=self.metadata.brokers
         )

@@ -24,7 +24,7 @@ from tidelog.client.sasl import authenticate
 from tidelog.client.security import Security
 from tidelog.client.tls import tls_context
 from tidelog.wire.codec import RESPONSE_LIMITS, encode_frame, read_message
-from tidelog.wire.errors import ErrorCode, WireError
+from tidelog.wire.errors import ApiError, ErrorCode, WireError
 from tidelog.wire.headers import read_response_header, write_request_header
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.registry import API_VERSIONS_KEY, APIS
@@ -199,6 +199,26 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
         await self._gone.wait()
 
+    def rest(self) -> None:
+        """Nobody uses the connection for a while: it ends if an answer is due, and gives up large buffers if not."""
+        if self._waiting:
+            self.abort("its task ended before the answer")
+        else:
+            self._frames.trim()
+
+    async def is_answering(self, timeout_s: float) -> bool:
+        """Ends the connection if the broker does not answer in time."""
+        try:
+            await self._learn_versions(timeout_s)
+        except (ConnectionFailed, ApiError):
+            return False
+        return True
+
+    def fileno(self) -> int | None:
+        found = None if self._transport is None else self._transport.get_extra_info("socket")
+        number = -1 if found is None else found.fileno()
+        return None if number < 0 else number
+
     def retire(self) -> None:
         """Ends the connection as soon as all that is under way has been answered."""
         self._is_retired = True
@@ -239,14 +259,16 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.writelines(frame)
 
-    async def _learn_versions(self) -> None:
+    async def _learn_versions(self, timeout_s: float | None = None) -> None:
         request = ApiVersionsRequest(client_software_name="tidelog", client_software_version=__version__)
-        answer = await self.request(request, ApiVersionsResponse, version=_API_VERSIONS_TRIED_FIRST)
+        answer = await self.request(
+            request, ApiVersionsResponse, version=_API_VERSIONS_TRIED_FIRST, timeout_s=timeout_s
+        )
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             # Such an answer is encoded as v0 and lists what the broker speaks (KIP-511).
             offered = [api.max_version for api in answer.api_keys if api.api_key == API_VERSIONS_KEY]
             version = min(offered[0] if offered else 0, _API_VERSIONS_TRIED_FIRST)
-            answer = await self.request(request, ApiVersionsResponse, version=version)
+            answer = await self.request(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
         raise_for(answer.error_code, what=f"ApiVersions of {self.address}")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 

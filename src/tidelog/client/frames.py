@@ -71,6 +71,10 @@ class FrameReader:
             self._scratch[: len(left)] = left
             self._scratch_filled = len(left)
 
+    def trim(self) -> None:
+        """Gives up the buffers of large frames; nothing is under way that would need them."""
+        self._spares.clear()
+
     def let_go(self) -> None:
         """Of every large buffer, as nothing more arrives: whoever still has a frame keeps that one. A connection that
         is gone is part of a cycle of references and may wait for the collector for a long time.

@@ -11,6 +11,8 @@ from tidelog.spark.kafka_settings import KafkaSettings
 # workers after one minute.
 DEFAULT_IDLE_S: Final = 60.0
 DEFAULT_METADATA_AGE_S: Final = 300.0
+# Twice what is waited for one answer, as in Kafka's clients: when a broker that hangs is fenced, another one leads.
+DEFAULT_QUESTION_TIMEOUT_S: Final = 60.0
 DEFAULT_CLIENT_ID: Final = "tidelog-spark"
 
 
@@ -22,9 +24,11 @@ class ClusterAccess:
     connection: ConnectionSettings = field(default_factory=lambda: ConnectionSettings(client_id=DEFAULT_CLIENT_ID))
     idle_s: float = DEFAULT_IDLE_S
     metadata_age_s: float = DEFAULT_METADATA_AGE_S
+    # How long one question is retried.
+    question_timeout_s: float = DEFAULT_QUESTION_TIMEOUT_S
 
 
-def cluster_access(kafka: KafkaSettings) -> ClusterAccess:
+def cluster_access(kafka: KafkaSettings, question_timeout_s: float = DEFAULT_QUESTION_TIMEOUT_S) -> ClusterAccess:
     bootstrap = kafka.text("bootstrap.servers")
     if bootstrap is None:
         raise OptionError("kafka.bootstrap.servers is missing: for example 127.0.0.1:9092")
@@ -41,5 +45,6 @@ def cluster_access(kafka: KafkaSettings) -> ClusterAccess:
             security=kafka.security(),
         ),
         idle_s=idle_s if idle_s >= 0 else float("inf"),
+        question_timeout_s=question_timeout_s,
         metadata_age_s=kafka.seconds("metadata.max.age.ms", DEFAULT_METADATA_AGE_S),
     )

@@ -96,7 +96,7 @@ class Brokers:
         self._client = Client(
             options.access.bootstrap,
             settings=options.access.connection,
-            retry_timeout_s=options.question_timeout_s,
+            retry_timeout_s=options.access.question_timeout_s,
             passing=RETRIABLE_OF_KNOWN_TOPIC,
             asks_around=True,
         )

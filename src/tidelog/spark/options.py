@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidelog.client.offsets import IsolationLevel
 from tidelog.core.ids import TopicPartition
-from tidelog.spark.access import ClusterAccess, cluster_access
+from tidelog.spark.access import DEFAULT_QUESTION_TIMEOUT_S, ClusterAccess, cluster_access
 from tidelog.spark.errors import OptionError
 from tidelog.spark.kafka_keys import Side
 from tidelog.spark.kafka_settings import PREFIX, KafkaSettings
@@ -36,8 +36,6 @@ DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
 DEFAULT_FETCH_BYTES: Final = 8 * 1024 * 1024 - 64 * 1024
 _MOST_FETCH_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_FETCH_WAIT_MS: Final = 500
-# As Kafka's clients have it: twice what is waited for one answer. Once a broker that hangs is fenced, others lead.
-DEFAULT_QUESTION_TIMEOUT_S: Final = 60.0
 
 KNOWN: Final = {
     name.lower(): name
@@ -118,8 +116,6 @@ class SourceOptions:
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     fetch_wait_ms: int = DEFAULT_FETCH_WAIT_MS
-    # For one question of the driver to the brokers.
-    question_timeout_s: float = DEFAULT_QUESTION_TIMEOUT_S
     skips_internal: bool = True
     metadata_ttl_ms: int = 0
     pause_file: str | None = None
@@ -142,7 +138,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     min_partitions = given.positive("minPartitions")
     max_records = given.positive("maxRecordsPerPartition")
     kafka = given.kafka(Side.SOURCE)
-    access = cluster_access(kafka)
+    access = cluster_access(kafka, kafka.seconds("default.api.timeout.ms", DEFAULT_QUESTION_TIMEOUT_S))
     least, most = given.positive("minOffsetsPerTrigger"), given.positive("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
@@ -169,7 +165,6 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         isolation=IsolationLevel[(kafka.text("isolation.level") or "read_uncommitted").upper()],
         fetch_bytes=min(fetch_bytes, kafka.whole("fetch.max.bytes", fetch_bytes), _MOST_FETCH_BYTES),
         fetch_wait_ms=kafka.whole("fetch.max.wait.ms", DEFAULT_FETCH_WAIT_MS),
-        question_timeout_s=kafka.seconds("default.api.timeout.ms", DEFAULT_QUESTION_TIMEOUT_S),
         skips_internal=kafka.flag("exclude.internal.topics", default=True),
         metadata_ttl_ms=given.integer("partition.metadata.cache.ttl.ms") or 0,
         pause_file=given.text("pauseFile"),

@@ -7,20 +7,20 @@ Every fetch says in which epoch the batch before it was, so that a leader with a
 import asyncio
 import logging
 import queue
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.client.client import Client, one_line
 from tidelog.client.connection import Connection
-from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError, raise_for
+from tidelog.client.errors import ClientError, raise_for
 from tidelog.client.offsets import EARLIEST, LATEST, IsolationLevel, is_in_own_log, list_offsets
 from tidelog.core.ids import ZERO_UUID
 from tidelog.kernel import Decoder
 from tidelog.spark.agreement import AGREED_WITHIN_S, agreed
 from tidelog.spark.brokers import epoch_ends, refuse_stale
+from tidelog.spark.connections import CONNECTIONS, KeptClient, Running
+from tidelog.spark.fetch_size import FetchSize
 from tidelog.spark.history import DataLoss
 from tidelog.spark.offsets import NO_EPOCH, is_another
 from tidelog.spark.options import SourceOptions
@@ -68,11 +68,15 @@ class _End:
 
 
 class _Followed(NamedTuple):
-    """Of an answer: what of it counts, where the next fetch begins and in which epoch that was, and what stops it."""
+    """Of an answer: what of it counts, where the next fetch begins and in which epoch that was, and what stops it. Its
+    whole batches have `size` bytes and begin at `base_offset`.
+    """
 
     records: Buffer
     position: int
     epoch: int
+    base_offset: int
+    size: int
     later: BatchHeader | None
 
 
@@ -120,73 +124,58 @@ class _Fetching:
         self._options = options
         self._wanted = wanted
         self._answers: queue.Queue[_Answer | _Skip | _End | BaseException] = queue.Queue()
-        self._taken = threading.Semaphore(0)
-        self._stopped = threading.Event()
+        self._taken = asyncio.Semaphore(0)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._run, name=f"fetch-{wanted.tp}", daemon=True)
+        self._running: Running | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        self._running = CONNECTIONS.start(self._run())
 
     def next(self) -> _Answer | _Skip | _End:
         """The one before it is not looked at any more."""
         item = self._answers.get()
-        if isinstance(item, _Answer):
-            self._taken.release()
+        if isinstance(item, _Answer) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._taken.release)
         if isinstance(item, BaseException):
             raise item
         return item
 
     def stop(self) -> None:
-        self._stopped.set()
-        self._taken.release()
-        if self._loop is not None and self._task is not None:
-            # The loop may have ended by itself.
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._task.cancel)
-        self._thread.join()
+        if self._running is not None:
+            self._running.stop()
 
-    def _give(self, answer: _Answer) -> None:
-        """Returns when it is being decoded, or when nobody wants it any more. Two answers are in memory then, this one
-        and the next, in the two buffers that the connection keeps: a third would be made anew each time, and clearing
-        it costs as much as receiving does.
+    async def _give(self, answer: _Answer) -> None:
+        """Returns when it is being decoded. Two answers are in memory then, this one and the next, in the two buffers
+        that the connection keeps. A third would be allocated each time, and clearing it costs as much as receiving.
         """
         self._answers.put(answer)
-        self._taken.acquire()
+        await self._taken.acquire()
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
         try:
-            asyncio.run(self._whole())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the thread that reads waits for it
+            async with CONNECTIONS.client(self._options.access) as kept:
+                await self._fetch_all(kept)
+        except asyncio.CancelledError:
+            # Only `stop` cancels, and then nobody waits for an answer.
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that reads
             self._answers.put(error)
         else:
             self._answers.put(_End())
 
-    async def _whole(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        options = self._options
-        # The driver has spoken to the cluster, and been told of the topic.
-        async with Client(
-            options.access.bootstrap,
-            settings=options.access.connection,
-            retry_timeout_s=options.question_timeout_s,
-            passing=RETRIABLE_OF_KNOWN_TOPIC,
-            reached_before=True,
-            asks_around=True,
-        ) as client:
-            await self._fetch_all(client)
-
-    async def _fetch_all(self, client: Client) -> None:
+    async def _fetch_all(self, kept: KeptClient) -> None:
         """Until the range is fetched, or as far as it can be."""
-        options, wanted = self._options, self._wanted
+        options, wanted, client = self._options, self._wanted, kept.client
+        self._forget_if_older(client)
+        size = FetchSize(options.fetch_bytes, kept.sizes.get(wanted.tp, 0.0))
         loop = asyncio.get_running_loop()
         position, epoch, moved_at = wanted.start, wanted.epoch, loop.time()
         empty = 0
-        while position < wanted.end and not self._stopped.is_set():
+        while position < wanted.end:
             is_late = loop.time() - moved_at > options.poll_timeout_ms / 1000
             try:
-                data, leader = await self._fetch(client, position, epoch)
+                data, leader = await self._fetch(client, position, epoch, size)
             except _Gone as gone:
                 self._lost(position, wanted.end, str(gone))
                 return
@@ -208,8 +197,11 @@ class _Fetching:
             found = self._followed(data.records or b"", position, epoch)
             has_moved = found.position > position
             if has_moved:
+                size.received(found.size, found.position - found.base_offset)
+                kept.remember_size(wanted.tp, size.bytes_per_offset)
+            if has_moved:
                 committed = options.isolation is IsolationLevel.READ_COMMITTED
-                self._give(_Answer(found.records, list(data.aborted_transactions or ()) if committed else None))
+                await self._give(_Answer(found.records, list(data.aborted_transactions or ()) if committed else None))
                 position, epoch, moved_at, empty = found.position, found.epoch, loop.time(), 0
             if found.later is not None:
                 now = found.later.partition_leader_epoch
@@ -232,16 +224,31 @@ class _Fetching:
                 self._lost(position, wanted.end, why)
                 return
 
+    def _forget_if_older(self, client: Client) -> None:
+        """What a kept client knows of the topic, if it is from before the range was planned."""
+        wanted = self._wanted
+        topic = client.metadata.topics.get(wanted.tp.topic)
+        partition = client.metadata.partition(wanted.tp.topic, wanted.tp.partition)
+        if topic is None or partition is None:
+            return
+        epoch = max(wanted.epoch, wanted.end_epoch)
+        if is_another(wanted.topic_id, topic.topic_id) or 0 <= partition.leader_epoch < epoch:
+            client.forget_leaders()
+
     def _followed(self, records: Buffer, position: int, epoch: int) -> _Followed:
         """How far an answer leads. Not past a batch of a later epoch than those that the range was planned with: it
         would be another history's, which the next micro-batch reads from where the two part.
         """
         most, end = self._wanted.end_epoch, self._wanted.end
+        base_offset, size = position, 0
         for at, header in iter_headers(records, partial_tail=True):
             if NO_EPOCH < most < header.partition_leader_epoch and header.base_offset < end:
-                return _Followed(memoryview(records)[:at], position, epoch, header)
+                return _Followed(memoryview(records)[:at], position, epoch, base_offset, size, header)
+            if size == 0:
+                base_offset = min(header.base_offset, position)
             position, epoch = header.next_offset, header.partition_leader_epoch
-        return _Followed(records, position, epoch, None)
+            size = at + header.size_in_bytes
+        return _Followed(records, position, epoch, base_offset, size, None)
 
     def _visible_end(self, data: PartitionData) -> int:
         committed = self._options.isolation is IsolationLevel.READ_COMMITTED
@@ -255,7 +262,9 @@ class _Fetching:
             log.info("%s: whether offset %d is a hole is not known: %s", self._wanted.tp, position, one_line(error))
             return False
 
-    async def _fetch(self, client: Client, position: int, epoch: int) -> tuple[PartitionData, Connection]:
+    async def _fetch(
+        self, client: Client, position: int, epoch: int, size: FetchSize
+    ) -> tuple[PartitionData, Connection]:
         """What the leader has there, and the connection to it."""
         options, tp = self._options, self._wanted.tp
 
@@ -273,16 +282,17 @@ class _Fetching:
             # Of a leader older than the end of the range too: it may have there what was given up since.
             refuse_stale(client.metadata, {tp: max(epoch, self._wanted.end_epoch)})
             connection = await client.broker(leader)
+            max_bytes = size.ask(self._wanted.end - position)
             asked = FetchPartition(
                 partition=tp.partition,
                 fetch_offset=position,
                 last_fetched_epoch=epoch,
-                partition_max_bytes=options.fetch_bytes,
+                partition_max_bytes=max_bytes,
             )
             request = FetchRequest(
                 max_wait_ms=options.fetch_wait_ms,
                 min_bytes=1,
-                max_bytes=options.fetch_bytes,
+                max_bytes=max_bytes,
                 isolation_level=options.isolation,
                 topics=[FetchTopic(topic=tp.topic, topic_id=known.topic_id, partitions=[asked])],
             )

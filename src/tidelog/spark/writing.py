@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from tidelog.client.client import Client, one_line
-from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC, ClientError
+from tidelog.client.client import one_line
+from tidelog.client.errors import ClientError
 from tidelog.client.producer import Producer
 from tidelog.kernel import Encoder, Filled
+from tidelog.spark.connections import CONNECTIONS
 from tidelog.spark.sink_options import SinkOptions
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.records.batch import read_header
@@ -33,7 +34,7 @@ class WriteFailed(RuntimeError):
 def write(options: SinkOptions, batches: "Iterable[pa.RecordBatch]", task: int = 0) -> int:
     """Every row, or WriteFailed. How many. Rows without a key begin with another partition in each `task`."""
     try:
-        return asyncio.run(_Writer(options, task).write(iter(batches)))
+        return CONNECTIONS.run(_Writer(options, task).write(iter(batches)))
     except BaseExceptionGroup as group:
         # The first is the cause, the others were given up with it.
         first = group.exceptions[0]
@@ -59,14 +60,8 @@ class _Writer:
     async def write(self, batches: "Iterator[pa.RecordBatch]") -> int:
         options, encoder = self._options, self._encoder
         # As Kafka's producers do, it waits for a cluster or a topic that is not there, or not yet.
-        async with Client(
-            options.access.bootstrap,
-            settings=options.access.connection,
-            passing=RETRIABLE_OF_KNOWN_TOPIC,
-            reached_before=True,
-            asks_around=True,
-        ) as client:
-            self._client = client
+        async with CONNECTIONS.client(options.access) as kept:
+            self._client = client = kept.client
             self._producer = Producer(
                 client,
                 acks=options.acks,

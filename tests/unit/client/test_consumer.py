@@ -15,7 +15,7 @@ class Forgetful(Client):
     """Somebody else has met an error just after the leader was found."""
 
     async def leader_of(self, topic: str, partition: int) -> int:
-        self._forget_leaders()
+        self.forget_leaders()
         return 1
 
 

@@ -16,10 +16,11 @@ from tidelog.client.client import Client
 from tidelog.client.connection import ConnectionSettings
 from tidelog.client.errors import RETRIABLE_OF_KNOWN_TOPIC
 from tidelog.core.ids import ZERO_UUID, TopicPartition
+from tidelog.spark.access import DEFAULT_QUESTION_TIMEOUT_S
 from tidelog.spark.agreement import agreed, believed, by_node, together
 from tidelog.spark.brokers import Brokers
 from tidelog.spark.offsets import Position
-from tidelog.spark.options import DEFAULT_QUESTION_TIMEOUT_S, parse
+from tidelog.spark.options import parse
 from tidelog.spark.planning import Planner
 from tidelog.wire.errors import ApiError, ErrorCode
 from tidelog.wire.messages.list_offsets import (
