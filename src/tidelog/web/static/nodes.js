@@ -33,7 +33,7 @@ function linksOf(node) {
   const words = [];
   const cut = new Set([...node.deaf, ...node.mute]).size;
   if (cut > 0) words.push(node.deaf.length === cut && node.mute.length === cut ? "cut off" : "partly cut off");
-  if (node.delay_ms) words.push(`${count(node.delay_ms)} ms late`);
+  if (node.delay_ms) words.push(`+${count(node.delay_ms)} ms`);
   return words.join(", ");
 }
 
