@@ -108,7 +108,7 @@ def audit(
 
 
 def _from_environment(command_config: Path) -> bool:
-    """Whether nobody gave the option: the variable is for all commands, and need not suit this one."""
+    """Whether the path comes from the variable, which is for all commands and may not suit this one."""
     return str(command_config) == os.environ.get("TIDELOG_COMMAND_CONFIG")
 
 

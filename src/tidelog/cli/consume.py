@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example, whole_number
-from tidelog.cli.output import bad_usage, note
+from tidelog.cli.output import bad_usage, counted, note
 from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
 
@@ -78,11 +78,11 @@ def consume(
     if isolation not in ISOLATIONS:
         raise bad_usage(f"--isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}")
     if offset is not None and partition is None:
-        raise bad_usage("--offset goes with --partition")
+        raise bad_usage("--offset needs --partition")
     if offset is not None and from_beginning:
         raise bad_usage("--from-beginning and --offset contradict each other")
     if as_json and key_separator is not None:
-        raise bad_usage("--json has the keys by themselves: leave out --key-separator, or --json")
+        raise bad_usage("--json prints keys already: leave out --key-separator")
     if group is not None and (partition is not None or offset is not None):
         raise bad_usage("a group assigns partitions itself: leave out --partition and --offset, or --group")
     start = _start(offset, EARLIEST if from_beginning else LATEST)
@@ -101,7 +101,7 @@ def consume(
             await _read(consumer, printer, timeout_ms)
 
     with_client(bootstrap, work, command_config)
-    note(f"{printer.count} records")
+    note(counted(printer.count, "record"))
 
 
 def _start(offset: str | None, default: int) -> int:
@@ -165,12 +165,12 @@ async def _as_member(
             if member.rejoin_needed.is_set():
                 await _take_over(client, consumer, member, start)
             if not consumer.positions:
-                # More members than partitions: nothing to read, until somebody leaves.
+                # More members than partitions: nothing to read until another member leaves.
                 await asyncio.sleep(0.2)
                 records: list[Consumed] = []
             else:
                 records = await consumer.poll()
-            # Committed is what was printed, so that nothing is skipped when this ends between the two.
+            # Commit after printing: a command that ends between the two skips no record.
             printed = printer.print(records)
             if printed:
                 last = loop.time()
@@ -182,7 +182,7 @@ async def _as_member(
 
 
 async def _take_over(client: "Client", consumer: "Consumer", member: Any, start: int) -> None:
-    """Joins and goes on where the group stands, in partitions it never read from `start`."""
+    """Joins, and continues at the committed offsets; partitions without one are read from `start`."""
     from tidelog.client.groups import committed_offsets
     from tidelog.client.offsets import list_offsets
 
@@ -191,7 +191,7 @@ async def _take_over(client: "Client", consumer: "Consumer", member: Any, start:
     new = [tp for tp in assigned if tp not in committed]
     found = await list_offsets(client, dict.fromkeys(new, start)) if new else {}
     if new:
-        # As Kafka's consumers do: the group has begun here, also where nothing is read before we leave.
+        # As Kafka's consumers do: the group has an offset, even if it reads no record before we leave.
         await member.commit({tp: found[tp].offset for tp in new})
     consumer.assign({tp: committed[tp].offset if tp in committed else found[tp].offset for tp in assigned})
 
@@ -228,7 +228,7 @@ class _Printer:
 
     @staticmethod
     def _reader_is_gone() -> bool:
-        """Whether our reader (`head`) has left: without new records no write would ever tell us."""
+        """Whether the reader of our output (`head`) has exited: without new records no write reports it."""
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
         return any(event & select.POLLERR for _, event in poll.poll(0))

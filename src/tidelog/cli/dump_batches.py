@@ -1,4 +1,4 @@
-"""Segments, the metadata log and its snapshots: batches, and what their records say."""
+"""Segments, the metadata log and its snapshots: batches and their records."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
-from tidelog.cli.dump_words import Line, counted, moment, quoted
+from tidelog.cli.dump_words import Line, moment, quoted
+from tidelog.cli.output import counted
 from tidelog.core.ids import METADATA_TOPIC, uuid_to_text
 from tidelog.wire.errors import WireError
 from tidelog.wire.records.attributes import Codec
@@ -53,10 +54,10 @@ def _walk(file: BinaryIO, size: int, records: bool, reader: Reader | None) -> It
         try:
             header = read_header(head)
         except WireError as error:
-            yield Line(f"torn: {left} bytes at {position} are no batch: {error}", {"torn_at": position}, True)
+            yield Line(f"torn: {left} bytes at {position} are not a batch: {error}", {"torn_at": position}, True)
             return
         if header.size_in_bytes > min(left, _MAX_BATCH_BYTES):
-            text = f"torn: the batch at {position} claims {header.size_in_bytes} bytes, {left} are there"
+            text = f"torn: the batch at {position} has {header.size_in_bytes} bytes by its header, but {left} are left"
             yield Line(text, {"torn_at": position}, True)
             return
         batch = head + file.read(header.size_in_bytes - BATCH_OVERHEAD)

@@ -6,7 +6,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tidelog.cli.dump_batches import dump_batches
-from tidelog.cli.dump_words import Damaged, Line, counted, moment
+from tidelog.cli.dump_words import Damaged, Line, moment
+from tidelog.cli.output import counted
 from tidelog.core.ids import uuid_to_text
 from tidelog.storage import checkpoints
 from tidelog.storage.posix import PosixDisk
@@ -48,7 +49,7 @@ def _time_index(path: Path) -> Iterator[Line]:
     for timestamp, relative in _entries(path, _TIME_ENTRY):
         damaged = timestamp < previous[0] or relative < previous[1]
         previous = (timestamp, relative)
-        text = f"up to offset {base + relative} nothing is later than {moment(timestamp)}"
+        text = f"up to offset {base + relative} no timestamp is later than {moment(timestamp)}"
         yield Line(
             text + (" (OUT OF ORDER)" if damaged else ""),
             {"timestamp": timestamp, "offset": base + relative},
@@ -115,7 +116,7 @@ def _partition_metadata(path: Path) -> Iterator[Line]:
 def _meta_properties(path: Path) -> Iterator[Line]:
     meta = checkpoints.read_meta_properties(PosixDisk(), str(path))
     if meta is None:
-        raise Damaged("it is empty")
+        raise Damaged("the file is empty")
     yield from _fields(meta)
 
 
@@ -145,7 +146,7 @@ def _entries(path: Path, entry: Struct) -> Iterator[tuple[Any, ...]]:
 
 def _base_offset(path: Path) -> int:
     if not path.stem.isdigit():
-        raise Damaged("its name does not begin with an offset")
+        raise Damaged("the file name does not begin with an offset")
     return int(path.stem)
 
 

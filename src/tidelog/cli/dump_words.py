@@ -1,4 +1,4 @@
-"""How `dump` says things."""
+"""Words and lines of `dump`."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ class Damaged(Exception):
 
 
 class Line(NamedTuple):
-    """One line for people, the same as data for programs, and whether it tells of damage."""
+    """One line for people, the same as data for programs, and whether it reports damage."""
 
     text: str
     data: dict[str, Any]
@@ -27,10 +27,6 @@ def moment(timestamp_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{timestamp_ms}"
     return f"{timestamp_ms} ({shown}Z)"
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def quoted(data: bytes | None) -> str:

@@ -61,7 +61,7 @@ def write_page(path: Path, page: "Page") -> str:
 
 
 def fail_with(*words: str) -> None:
-    """Ends a command with what there is to be said against it, if there is anything."""
+    """Ends a command with these errors, unless all are empty."""
     told = "; ".join(each for each in words if each)
     if told:
         raise CommandFailed(told)

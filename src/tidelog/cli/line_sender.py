@@ -36,7 +36,7 @@ class LineSender:
         self._separator = key_separator.encode() if key_separator is not None else None
         self._line_number = 0
         self._turn = 0
-        # How many records so far; told batch by batch.
+        # Called after each batch with the number of records so far.
         self._acknowledged = 0
         self._on_acknowledged = on_acknowledged
 

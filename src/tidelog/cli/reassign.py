@@ -1,4 +1,4 @@
-"""`reassign`: move the replicas of a partition, list what is moving, cancel it."""
+"""`reassign`: move the replicas of a partition, list and cancel reassignments."""
 
 import sys
 from functools import partial
@@ -79,7 +79,7 @@ def reassign(
         raise bad_usage("--throttle needs --replicas")
     if replicas is not None or (wait and not listing and not cancel):
         if topic is None or partition is None:
-            raise bad_usage("name one partition: TOPIC --partition P")
+            raise bad_usage("one partition is needed: TOPIC --partition P")
         if watch:
             raise bad_usage("--watch needs --list; --wait shows the progress of one reassignment")
         target = None if replicas is None else _brokers(replicas)
@@ -161,7 +161,7 @@ def _move(
 
 
 async def _wait(client: "Client", tp: "TopicPartition", *, show: bool) -> None:
-    """Until it is done; meanwhile a terminal is told what the new replicas still lack."""
+    """Waits until it is complete, and shows the lag of the new replicas on a terminal."""
     from tidelog.client.reassignments import wait_reassigned
     from tidelog.client.replicas import ReplicaObserver
 
@@ -171,7 +171,7 @@ async def _wait(client: "Client", tp: "TopicPartition", *, show: bool) -> None:
         adding = {broker for each in found for broker in each.adding}
         replicas = [each for view in await observer.look() if view.partition == tp.partition for each in view.replicas]
         lags = [f"{each.broker} lacks {each.lag} records" for each in replicas if each.broker in adding and each.lag]
-        progress(f"{tp} moves: {', '.join(lags)}" if lags else f"{tp} moves")
+        progress(f"{tp} is moving: {', '.join(lags)}" if lags else f"{tp} is moving")
 
     showing = show and sys.stdout.isatty()
     await wait_reassigned(client, [tp], on_look=on_look if showing else None)

@@ -97,8 +97,8 @@ def story(view: "PartitionView", replica: "ReplicaView") -> str:
         "leo": replica.log_end_offset,
         "lag": replica.lag,
     }
-    told = " ".join(f"{key}={'-' if value is None else value}" for key, value in values.items())
-    return f"{view.topic}-{view.partition} replica={replica.broker} {told}"
+    figures = " ".join(f"{key}={'-' if value is None else value}" for key, value in values.items())
+    return f"{view.topic}-{view.partition} replica={replica.broker} {figures}"
 
 
 def rows(views: "Sequence[PartitionView]") -> list[list[Any]]:
@@ -121,7 +121,7 @@ def rows(views: "Sequence[PartitionView]") -> list[list[Any]]:
 
 
 def _caught_up(view: "PartitionView", replica: "ReplicaView") -> str | None:
-    """In the eyes of a leader that answers; there is no other who could know."""
+    """As the leader reports it; None if the leader does not answer."""
     if replica.is_leader or not any(each.is_leader and each.log_end_offset is not None for each in view.replicas):
         return None
     return "never" if replica.last_caught_up_ms is None else f"{age(replica.last_caught_up_ms)} ago"

@@ -103,13 +103,13 @@ def _find(name: str) -> "Story":
 
 
 def _moments(story: "Story") -> "Iterator[Moment]":
-    """The steps as they go. One that goes another way than the file tells ends the story."""
+    """The steps as they go. A step whose result differs from the file ends the story."""
     from tidelog.sim.scenario.runner import walk
     from tidelog.sim.scenario.text import ScenarioError
     from tidelog.sim.scenario.worlds import WORLDS
 
     scenario = story.scenario
-    # A story that is being written tells nothing yet.
+    # A new story has no results yet.
     tells = any(step.output for step in scenario.steps)
     number = 0
     try:
@@ -123,7 +123,7 @@ def _moments(story: "Story") -> "Iterator[Moment]":
     except ScenarioError as error:
         raise CommandFailed(f"{story.name}: {error}") from error
     except Exception as error:
-        # An invariant that broke, or a command the world did not understand: the note says where.
+        # An invariant broke, or the world does not know a command: the note names the line.
         where = next(iter(getattr(error, "__notes__", ())), f"in line {scenario.world.line}")
         raise CommandFailed(f"{story.name}: {where}: {type(error).__name__}: {error}") from error
 
@@ -182,7 +182,7 @@ def _print_rules(comments: tuple[str, ...]) -> None:
 
 
 def _paragraphs(source: tuple[str, ...]) -> Iterator[tuple[bool, list[str]]]:
-    """Comments without their marks, and commands, in the order they stand in the file."""
+    """Comments without their marks, and commands, in the order of the file."""
     from itertools import groupby
 
     lines = [line for line in source if line.strip()]

@@ -1,4 +1,4 @@
-"""Runs the asynchronous part of a command and turns what goes wrong into one line."""
+"""Runs the asynchronous part of a command and turns errors into one line."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NO_CLUSTER: Final = "`tidelog up` starts a cluster here, --bootstrap names another"
+_NO_CLUSTER: Final = "`tidelog up` starts a cluster here, --bootstrap connects to another"
 
 
 def security_properties(command_config: Path | None) -> dict[str, str]:
-    """Those of a client's properties that say how it connects; others are passed over, as Kafka's tools do it."""
+    """The client properties for TLS and SASL. Other keys are ignored, as in Kafka's tools."""
     if command_config is None:
         return {}
     from tidelog.client.security import BadSecurity, parse
@@ -43,7 +43,7 @@ def with_client(
     *,
     retry_timeout_s: float = 30.0,
 ) -> T:
-    """Connects, with what `--command-config` says, does the work, disconnects."""
+    """Connects as `--command-config` asks, does the work, disconnects."""
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.connection import ConnectionSettings
@@ -65,12 +65,12 @@ def with_client(
     try:
         return run_until_told(session())
     except (ApiError, ClientError) as error:
-        # Who named no cluster may not have one yet. That nobody listened is only in the words: a client tries several.
+        # Without --bootstrap there may be no cluster yet. A refused connection shows only in the text of the error.
         unconnected = isinstance(error, ConnectionFailed) and str(error).startswith("cannot connect")
-        nobody = unconnected and bootstrap == DEFAULT_BOOTSTRAP
-        raise CommandFailed(one_line(error) + (f" ({_NO_CLUSTER})" if nobody else "")) from error
+        refused = unconnected and bootstrap == DEFAULT_BOOTSTRAP
+        raise CommandFailed(one_line(error) + (f" ({_NO_CLUSTER})" if refused else "")) from error
     except WireError as error:
-        raise CommandFailed(f"the broker sent what we cannot read: {error}") from error
+        raise CommandFailed(f"cannot decode the answer of the broker: {error}") from error
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -80,7 +80,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_until_told(work: Coroutine[Any, Any, T]) -> T:
-    """SIGTERM ends it as ctrl-C does: what has begun is ended, a member leaves its group."""
+    """SIGTERM ends it as ctrl-C does: open work is completed, and a member leaves its group."""
     import asyncio
 
     async def cancellable() -> T:
@@ -104,7 +104,7 @@ def _cancel_on_sigterm() -> None:
 
 
 def cluster_errors(work: Callable[[], T]) -> T:
-    """Runs what speaks to a supervisor; its errors carry their own exit status."""
+    """Runs a request to a supervisor; its errors have their own exit status."""
     from tidelog.cluster.errors import ClusterError
 
     try:

@@ -12,7 +12,7 @@ import typer
 
 from tidelog.cli.files import check_writable, unwritable
 from tidelog.cli.options import Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
+from tidelog.cli.output import CommandFailed, bad_usage, counted, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from tidelog.sim.campaign import Outcome, Settings
@@ -172,7 +172,7 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
     if not as_json:
         _print_totals(totals, settings)
         if failed is None:
-            print(f"\nno invariant broke in {_counted(totals.seeds, 'seed')}")
+            print(f"\nno invariant broke in {counted(totals.seeds, 'seed')}")
     if failed is not None:
         smaller = _made_smaller(failed, settings, show=show) if shrinking else (failed.plan, failed)
         if as_json:
@@ -254,13 +254,13 @@ def _replay_durability(seed: int, text: str, trace: Path | None, as_json: bool) 
         print(f"seed {seed} under {configuration}")
         for failure in verdict.incident:
             print(f"  broker {failure.broker}: {failure.kind} at {failure.at_s:.1f} s, for {failure.lasts_s:.1f} s")
-        print(f"{verdict.acknowledged} records acknowledged, {verdict.lost} of them lost")
+        print(f"{verdict.acknowledged} records acknowledged, {verdict.lost} of these lost")
         for lost in verdict.examples:
             print(f"  {lost.value} at offset {lost.offset} of orders-{lost.partition}, {lost.acknowledged_at_s:.3f} s")
         print(f"longest time without a write: {verdict.longest_outage_s:.1f} s")
         print(f"trace {verdict.digest}")
     if verdict.broken:
-        raise CommandFailed(f"seed {seed} came to no end: {verdict.broken}")
+        raise CommandFailed(f"seed {seed} did not end: {verdict.broken}")
 
 
 def _made_smaller(failed: "Outcome", settings: "Settings", *, show: bool) -> "tuple[list[PlannedFault], Outcome]":
@@ -269,7 +269,7 @@ def _made_smaller(failed: "Outcome", settings: "Settings", *, show: bool) -> "tu
 
     def on_try(left: int) -> None:
         if show:
-            progress(f"seed {failed.seed} made smaller: {left} faults left")
+            progress(f"shrinking seed {failed.seed}: {left} faults left")
 
     smaller = _quiet(lambda: shrink(failed, settings, on_try=on_try))
     if show:
@@ -316,10 +316,6 @@ def _quiet(work: Callable[[], T]) -> T:
         return work()
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _print_totals(totals: "Totals", settings: "Settings") -> None:
     from tidelog.sim.faults.kinds import KINDS
 
@@ -327,21 +323,21 @@ def _print_totals(totals: "Totals", settings: "Settings") -> None:
     chosen = [kind.name for kind in KINDS.values() if {"all", kind.profile} & set(settings.profiles)]
     missing = [name for name in chosen if not totals.faults[name]]
     if missing:
-        print(f"{len(missing)} of {_counted(len(chosen), 'kind')} of faults did not strike")
+        print(f"{len(missing)} of {counted(len(chosen), 'kind')} of faults did not occur")
     print()
     rows = [
         ["seeds", totals.seeds],
         ["simulated seconds", round(totals.seconds)],
         ["faults", totals.faults.total()],
         ["elections", totals.elections],
-        ["of them unclean", totals.unclean],
+        ["unclean elections", totals.unclean],
         ["ISR changes", totals.isr_changes],
         ["truncations", totals.truncations],
         ["snapshots written", totals.snapshots],
         ["snapshots fetched", totals.fetched_snapshots],
         ["acknowledged batches", totals.acknowledged],
         ["records lost to unclean elections, at most", totals.forgotten],
-        ["commits of a group", totals.commits],
+        ["offset commits of groups", totals.commits],
         ["records read", totals.read],
     ]
     print_table(["WHAT", "TIMES"], rows)

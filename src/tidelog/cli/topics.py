@@ -226,7 +226,7 @@ def describe(
             if not filters:
                 lines.append(_topic_line(topic, configs, rows))
             lines += map(_partition_line, rows)
-        # With filters too: an internal topic in trouble must not look like no trouble.
+        # With filters too: an internal topic in trouble must stay visible.
         hidden = [topic.name for topic, _, _ in found if not is_shown(topic)]
         return "\n".join([*lines, folded(hidden)] if hidden else lines)
 

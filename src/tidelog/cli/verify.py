@@ -1,4 +1,4 @@
-"""`verify`: a live workload against a real cluster, faults meanwhile, and its history checked."""
+"""`verify`: a live workload and faults against a real cluster, and the checks of its history."""
 
 import sys
 from pathlib import Path
@@ -277,9 +277,9 @@ def _parse_hold(text: str | None) -> tuple[float, float] | None:
     try:
         bounds = float(low), float(high if dots else low)
     except ValueError as error:
-        raise bad_usage(f"--hold wants seconds, or two of them as 1..5, not {text!r}") from error
+        raise bad_usage(f"--hold needs seconds, or a range such as 1..5, not {text!r}") from error
     if not 0 <= bounds[0] <= bounds[1]:
-        raise bad_usage(f"--hold wants a range that begins at 0 or later and does not end before, not {text!r}")
+        raise bad_usage(f"--hold needs a range from 0 or more to at least its start, not {text!r}")
     return bounds
 
 

@@ -31,19 +31,19 @@ Interval = Annotated[float, typer.Option("--interval", min=0.05, help="Seconds b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Generic[T]):
-    """How a look is shown: to programs, to people, and while it is watched."""
+    """How a result is printed: for programs, for people, and under --watch."""
 
     to_json: Callable[[T], Any]
     to_text: Callable[[T], str]
-    # In colours, for a terminal; the text where there is none.
+    # With colours, for a terminal; without it the text is used.
     to_screen: "Callable[[T], RenderableType] | None" = None
-    # Its parts, of which a log is told those that are new; the whole text where there are none.
+    # Its parts; a log gets only those that changed. Without it the whole text is one part.
     to_news: Callable[[T], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Showing(Generic[T]):
-    """What takes a look, what is told why there is none, and what ends it."""
+    """Draws a result, reports why there is none, and ends the output."""
 
     draw: Callable[[T], None]
     miss: Callable[[str], None]
@@ -60,7 +60,7 @@ def show(
     watch: bool,
     interval_s: float,
 ) -> None:
-    """Shows what brokers say."""
+    """Asks brokers and shows the result."""
 
     async def work(client: "Client") -> None:
         await show_looks(lambda: look(client), view, as_json=as_json, watch=watch, interval_s=interval_s)
@@ -71,7 +71,7 @@ def show(
 async def show_looks(
     look: "Callable[[], Awaitable[T]]", view: View[T], *, as_json: bool, watch: bool, interval_s: float
 ) -> None:
-    """Looks once and prints, or goes on looking."""
+    """Prints one result, or with --watch one after the other."""
     import asyncio
 
     if not watch:
@@ -89,7 +89,7 @@ async def show_looks(
             try:
                 found = await look()
             except trouble as error:
-                # Somebody watches because brokers come and go: only who was never there ends it.
+                # Brokers come and go while a cluster is watched: only an error at the start ends it.
                 if not began:
                     raise
                 showing.miss(_words(error))
@@ -140,13 +140,13 @@ def screen(view: View[T], console: "Console | None" = None) -> _Showing[T]:
         live.update(last[0], refresh=True)
 
     def miss(words: str) -> None:
-        live.update(Group(*last, Text(f"{words}; looking again", style="yellow")), refresh=True)
+        live.update(Group(*last, Text(f"{words}; retrying", style="yellow")), refresh=True)
 
     return _Showing(draw=draw, miss=miss, close=live.stop)
 
 
 def _news(view: View[T]) -> _Showing[T]:
-    """What is not as it was; whole texts with an empty line between them."""
+    """Parts that changed; whole texts with an empty line between them."""
     parts = view.to_news or (lambda found: (view.to_text(found) + "\n",))
     told: set[str] = set()
 
@@ -173,7 +173,7 @@ def _lines(draw: Callable[[T], None]) -> _Showing[T]:
     def miss(words: str) -> None:
         nonlocal wrong
         if words != wrong:
-            print(f"tidelog: {words}; looking again", file=sys.stderr, flush=True)
+            print(f"tidelog: {words}; retrying", file=sys.stderr, flush=True)
         wrong = words
 
     return _Showing(draw=draw_again, miss=miss, close=lambda: None)

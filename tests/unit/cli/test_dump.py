@@ -89,7 +89,7 @@ def test_indexes(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:
     times = segment.with_suffix(".timeindex")
     times.write_bytes(pack(">qi", 1002, 2))
     assert run(["dump", str(times)]) == 0
-    assert "up to offset 7 nothing is later than 1002 (" in capsys.readouterr().out
+    assert "up to offset 7 no timestamp is later than 1002 (" in capsys.readouterr().out
     times.write_bytes(b"odd")
     assert run(["dump", str(times)]) == 1
 

@@ -81,7 +81,7 @@ def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines() if line]
     assert rows[:3] == [["FAULT", "TIMES"], ["kill", "5"], ["partition", "1"]]
-    assert " ".join(rows[3]).endswith(" kinds of faults did not strike")
+    assert " ".join(rows[3]).endswith(" kinds of faults did not occur")
     assert " ".join(rows[-1]) == "no invariant broke in 2 seeds"
     counted = {" ".join(row[:-1]): row[-1] for row in rows[4:-1]}
     assert counted == {
@@ -90,14 +90,14 @@ def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "simulated seconds": "60",
         "faults": "6",
         "elections": "6",
-        "of them unclean": "1",
+        "unclean elections": "1",
         "ISR changes": "6",
         "truncations": "4",
         "snapshots written": "0",
         "snapshots fetched": "0",
         "acknowledged batches": "10",
         "records lost to unclean elections, at most": "0",
-        "commits of a group": "2",
+        "offset commits of groups": "2",
         "records read": "14",
     }
     assert run(["sim", "--seeds", "0..1", "--json"]) == 0

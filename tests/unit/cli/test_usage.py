@@ -298,7 +298,9 @@ def test_who_has_no_cluster_yet_is_told_how_to_get_one(
         # Of Spark, which would take seconds to start, no word.
         said = capsys.readouterr().err
         assert said.count("\n") == 1
-        assert said.endswith("connection refused (`tidelog up` starts a cluster here, --bootstrap names another)\n")
+        assert said.endswith(
+            "connection refused (`tidelog up` starts a cluster here, --bootstrap connects to another)\n"
+        )
 
 
 def test_a_port_in_use_is_one_line_before_anything_is_created(

@@ -39,7 +39,7 @@ def test_watching_outlives_a_broker(as_json: bool, shown: str, capsys: pytest.Ca
     assert said.out == shown
     # Each trouble once, and once more when it is back.
     lines = said.err.splitlines()
-    assert len(lines) == 3 and all(line.startswith("tidelog: ") and line.endswith("; looking again") for line in lines)
+    assert len(lines) == 3 and all(line.startswith("tidelog: ") and line.endswith("; retrying") for line in lines)
     assert "closed by the broker" in lines[0] and "nobody leads" in lines[1] and "closed by the broker" in lines[2]
 
 
