@@ -9,7 +9,7 @@ _PARTS = 8
 
 
 def consecutive_ports(count: int) -> int:
-    """The first of `count` ports in a row that nobody listens on, outside of what the kernel hands out by itself.
+    """The first of `count` ports in a row that no listener on, outside of what the kernel hands out by itself.
 
     Each worker of a parallel run looks in a part of its own: what it found free is used only a moment later.
     """

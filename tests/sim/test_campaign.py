@@ -128,4 +128,4 @@ def test_once_faults_are_over_every_write_is_answered(monkeypatch: pytest.Monkey
     failure = run_seed(1, replace(SHORT, seconds=0.5)).failure
     assert failure is not None
     assert failure.invariant == "Liveness"
-    assert failure.what.startswith("faults are over, and a write of writer 0 to partition 2 failed: ")
+    assert failure.what.startswith("after the last fault, writer 0 failed in partition 2: ")

@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         action="append",
         metavar="FILE",
-        help="a Kafka-style server.properties; with format, may be repeated for several nodes of this machine",
+        help="a Kafka-style server.properties; with format, repeat it for several nodes of this machine",
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides one key of the file")
     # A socket of the supervisor's, by which it injects faults between nodes.
@@ -74,13 +74,15 @@ def _parser() -> argparse.ArgumentParser:
     # The writing end of a pipe: the node writes one byte when it serves.
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     formatting = parser.add_argument_group("with format")
-    formatting.add_argument("--cluster-id", metavar="ID", help="the cluster's id; the same on every node")
-    formatting.add_argument("--json", action="store_true", help="print the change as JSON, a line for each node")
+    formatting.add_argument("--cluster-id", metavar="ID", help="the id of the cluster; every node has the same")
+    formatting.add_argument("--json", action="store_true", help="print the change as JSON, one line for each node")
     formatting.add_argument("--quiet", action="store_true", help="do not print what was formatted")
     voters = formatting.add_mutually_exclusive_group()
     voters.add_argument(STANDALONE, action="store_true", help="this controller is the first and only voter")
-    voters.add_argument(INITIAL, metavar="ID@HOST:PORT:DIRECTORYID,…", help="all first voters; the same on every node")
-    voters.add_argument(NONE, action="store_true", help="this controller joins a quorum that exists")
+    voters.add_argument(
+        INITIAL, metavar="ID@HOST:PORT:DIRECTORYID,…", help="all first voters; every node has the same list"
+    )
+    voters.add_argument(NONE, action="store_true", help="this controller joins an existing quorum")
     return parser
 
 
@@ -89,7 +91,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.command == "run":
         if len(options.config) > 1:
-            parser.error("a process runs one node: give --config once")
+            parser.error("a process runs one node: pass --config once")
         given = next((name for name in _FORMAT_ONLY if getattr(options, name)), None)
         if given is not None:
             parser.error(f"--{given.replace('_', '-')} goes with format")
@@ -113,14 +115,14 @@ def _config(path: str, settings: list[str]) -> tuple[NodeConfig, list[str]]:
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set wants key=value, not {text!r}")
+        raise ConfigError(f"--set takes key=value, not {text!r}")
     return key.strip(), value.strip()
 
 
 def _check_cluster_id(cluster_id: str | None) -> None:
     """It is written into every `meta.properties` and told to every client: a word, usually a UUID in base64."""
     if cluster_id is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", cluster_id):
-        raise ConfigError(f"--cluster-id wants letters, digits, - and _, not {cluster_id!r}")
+        raise ConfigError(f"--cluster-id takes letters, digits, - and _, not {cluster_id!r}")
 
 
 def _open_files(config: NodeConfig) -> int:
@@ -140,7 +142,9 @@ def _format(configs: list[NodeConfig], options: argparse.Namespace) -> int:
         no_initial_controllers=options.no_initial_controllers,
     )
     if options.standalone and sum(config.is_controller for config in configs) > 1:
-        raise ConfigError(f"{STANDALONE}: each of several controllers would be a quorum of its own")
+        raise ConfigError(
+            f"{STANDALONE}: only one controller may be formatted with it; several would form separate quorums"
+        )
     rng = random.Random(os.urandom(16))
     for config in configs:
         disk = PosixDisk(_open_files(config))

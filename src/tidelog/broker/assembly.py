@@ -51,7 +51,7 @@ def assemble_broker(
         )
         response: AllocateProducerIdsResponse = await controller.send(request)
         if response.error_code != ErrorCode.NONE:
-            raise ApiError(ErrorCode(response.error_code), "the controller gave no producer ids")
+            raise ApiError(ErrorCode(response.error_code), "the controller returned no producer ids")
         return response.producer_id_start, response.producer_id_len
 
     broker = Broker(

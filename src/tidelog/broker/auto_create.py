@@ -37,7 +37,9 @@ async def auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
             # Clients only see a code and ask again: whoever runs the node has to learn why.
             key = "offsets.topic" if result.name == GROUP_OFFSETS_TOPIC else "default"
             hint = f"; see {key}.replication.factor" if code == ErrorCode.INVALID_REPLICATION_FACTOR else ""
-            broker.not_created.warning(f"topic {result.name} cannot be made: {result.error_message or code.name}{hint}")
+            broker.not_created.warning(
+                f"topic {result.name} cannot be created: {result.error_message or code.name}{hint}"
+            )
     return refused
 
 
@@ -88,5 +90,5 @@ async def ensure_offsets_topic(broker: Broker) -> int:
         topic = broker.image.topics_by_name.get(GROUP_OFFSETS_TOPIC)
         if topic is None:
             code = refused.get(GROUP_OFFSETS_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC} cannot be made: {code.name}")
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC} cannot be created: {code.name}")
     return len(topic.partitions)

@@ -74,7 +74,7 @@ class CleaningPass:
         try:
             end = await self._clean_through(chosen)
         except CleaningAborted as error:
-            log.info("cleaning given up: %s", error)
+            log.info("stopped cleaning: %s", error)
         except CorruptSegment as error:
             # A log that is being cut reads like a damaged one.
             if target.truncations == truncations:
@@ -101,8 +101,8 @@ class CleaningPass:
             cleaning.close()
         partition = chosen.log.topic_partition
         if cleaning.blocked_at is not None:
-            log.info("%s is not cleaned from offset %d on: it has transactions", partition, cleaning.blocked_at)
-        log.info("cleaned %s up to offset %d, %d bytes are left", partition, end, cleaning.bytes_written)
+            log.info("%s: cleaned only below offset %d, where a transaction begins", partition, cleaning.blocked_at)
+        log.info("%s: cleaned up to offset %d; %d bytes remain", partition, end, cleaning.bytes_written)
         return end
 
     def _check_room(self, target: Log, needed: int) -> None:
@@ -110,7 +110,7 @@ class CleaningPass:
         disk, path = target.disk, target.directory.path
         free = disk.free_bytes(path)
         if free < needed + min(RESERVED_BYTES, disk.total_bytes(path) // RESERVED_PART):
-            raise DiskError(errno.ENOSPC, f"a copy may take {needed} bytes, and only {free} are free", target.dir)
+            raise DiskError(errno.ENOSPC, f"a copy may take {needed} bytes, but only {free} are free", target.dir)
 
     async def _elsewhere(self, cleaning: Cleaning, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Off the loop. When the node stops, the work is told to end and waited for: files are ours until then."""
@@ -123,14 +123,16 @@ class CleaningPass:
             raise
 
     def _block(self, target: Log, error: Exception) -> None:
-        log.error("%s is not cleaned any more: %s", target.topic_partition, error)
+        log.error(
+            "%s: cleaning failed; the cleaner skips this partition from now on: %s", target.topic_partition, error
+        )
         self._cleaner.block(target, target.log_start_offset)
 
     def _on_disk_error(self, target: Log, error: DiskError) -> None:
         if isinstance(error, FileMissing):
-            log.info("cleaning of %s given up: %s", target.topic_partition, error)
+            log.info("%s: cleaning stopped: %s", target.topic_partition, error)
         elif error.errno in _NO_ROOM and target.directory.online:
-            log.warning("no room to clean %s: %s", target.topic_partition, error)
+            log.warning("%s: not enough disk space to clean: %s", target.topic_partition, error)
         else:
             target.directory.fail(error)
             log.error("cleaning of %s failed: %s", target.topic_partition, error)

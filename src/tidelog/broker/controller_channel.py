@@ -83,7 +83,7 @@ class ControllerRouter:
     async def send(self, request: Any, *, timeout_ms: int = 30_000) -> Any:
         """The active controller's answer; REQUEST_TIMED_OUT in the request's own shape if none came."""
         if self._waiting >= self._max_waiting:
-            return _timed_out(request, f"{self._waiting} requests wait for the active controller already.")
+            return _timed_out(request, f"{self._waiting} requests are already waiting for the active controller.")
         self._waiting += 1
         try:
             return await self._send(request, max(timeout_ms / 1000, LEAST_PATIENCE_S), timeout_ms)
@@ -111,7 +111,7 @@ class ControllerRouter:
                     response = await self._ask(self._remote_leader(), request, left_s + LATE_ANSWER_S)
                 if not is_not_controller(response):
                     return response
-                reason = "the controller that was asked is not the active one"
+                reason = "the controller that received the request is not active"
             except ConnectionFailed as error:
                 reason = str(error)
             left_s = deadline_s - self._loop.time()
@@ -141,7 +141,7 @@ class ControllerRouter:
                 return await self._peers.request(node, request, lane=lane, version=version, timeout_s=timeout_s)
         except TimeoutError as error:
             self._peers.drop(node, lane)
-            raise ConnectionFailed(f"node {node} leads no more and did not answer") from error
+            raise ConnectionFailed(f"node {node} no longer leads the quorum and did not answer") from error
         finally:
             del self._asked[patience]
 

@@ -229,7 +229,9 @@ class ControllerShell:
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             if not each.answer.done():
-                each.answer.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, "Another node is the controller now."))
+                each.answer.set_exception(
+                    ApiError(ErrorCode.NOT_CONTROLLER, "Another node is now the active controller.")
+                )
                 # Of a decision that no request waits for.
                 each.answer.exception()
 

@@ -92,8 +92,8 @@ class DirectoryShell:
             response: AssignReplicasToDirsResponse = await self._broker.controller.send(request)
         except Exception:
             # Whatever it was: without this task the controller would never hear of a directory again.
-            log.exception("AssignReplicasToDirs failed and is tried again")
+            log.exception("AssignReplicasToDirs failed; retrying")
             return
         if response.error_code != ErrorCode.NONE:
             code = ErrorCode(response.error_code).name
-            log.warning("where %d replicas lie is told again: %s", len(self._directories), code)
+            log.warning("reporting the directories of %d replicas failed; retrying: %s", len(self._directories), code)

@@ -151,7 +151,8 @@ class FetchSessions:
             )
         if session.uses_topic_ids != uses_topic_ids:
             raise ApiError(
-                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session and the request name topics differently"
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+                "the session identifies topics by id and the request by name, or the other way round",
             )
         self._update(session, request, name_of)
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1

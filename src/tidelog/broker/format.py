@@ -111,10 +111,10 @@ def _refuse_second_start(config: NodeConfig, voters: VoterSet | None, other: str
     if not config.is_controller or (voters is None and not lone):
         return
     several = voters is not None and len(voters.voters) > 1
-    advice = f", or format it with {NONE} instead of {INITIAL} and add it to the voters anew" if several else ""
+    advice = f", or format it with {NONE} instead of {INITIAL} and add it to the voters again" if several else ""
     raise FormatError(
-        f"{config.metadata_log_dir} is not formatted, though {other} is: the metadata log is lost or its disk not "
-        f"mounted, and would start empty; restore it{advice}"
+        f"{config.metadata_log_dir} is not formatted, but {other} is: the metadata log is lost, or its disk is not "
+        f"mounted, and the node would start with an empty one; restore it{advice}"
     )
 
 
@@ -152,8 +152,10 @@ def check_formatted(disk: Disk, config: NodeConfig) -> Formatted:
     for directory in found:
         if directory in metas:
             continue
-        lost = f", though {next(iter(metas))} is: if it was in use, its disk is lost or not mounted" if metas else ""
-        raise FormatError(f"{directory} is not formatted{lost}; a new one: tidelog format --config FILE")
+        lost = f", but {next(iter(metas))} is: if it was in use, its disk is lost or not mounted" if metas else ""
+        raise FormatError(
+            f"{directory} is not formatted{lost}; to format a new directory: tidelog format --config FILE"
+        )
     _check_node_id(metas, config)
     _agreed_cluster_id(metas, None)
     return Formatted(metas, unreadable)

@@ -145,14 +145,14 @@ class ShardRunner:
                     # A long log must not hold up everything else.
                     await asyncio.sleep(0)
         except WireError as error:
-            log.error("groups of %s are not served: loading failed: %s", self.topic_partition, error)
+            log.error("%s: its groups are unavailable because loading failed: %s", self.topic_partition, error)
             if shard is self._shard:
                 self._drop_shard()
             return
         except ApiError as error:
             # A file that the cleaner had replaced, a disk: it passes, or the leadership does. Clients hear until then
             # that groups are being loaded.
-            log.warning("groups of %s are not loaded, again in %g s: %s", self.topic_partition, retry_s, error)
+            log.warning("%s: loading its groups failed; retrying in %g s: %s", self.topic_partition, retry_s, error)
             await asyncio.sleep(retry_s)
             if shard is self._shard:
                 self._reload(min(2 * retry_s, LAST_RETRY_S))
@@ -203,7 +203,9 @@ class ShardRunner:
             # A shard about to be dropped writes nothing more.
             self.execute(decision if certain else Decision(decision.effects))
         if not certain:
-            log.warning("%s: append failed with %s, reading the log again", self.topic_partition, code.name)
+            log.warning(
+                "%s: append failed with %s; loading its groups again from the log", self.topic_partition, code.name
+            )
             self._reload()
 
     def _take(self) -> list[Append]:
@@ -256,7 +258,7 @@ class ShardRunner:
         if task.cancelled() or (error := task.exception()) is None:
             return
         # A bug of ours. Nobody may wait for ever because of it, and it must be seen.
-        log.error("groups of %s are not served any more", self.topic_partition, exc_info=error)
+        log.error("%s: its groups are unavailable after an unexpected error", self.topic_partition, exc_info=error)
         self._drop_shard()
 
 

@@ -87,7 +87,9 @@ def first_voters(config: NodeConfig, flags: VoterFlags, rng: random.Random) -> V
         return None
     if config.controller_quorum_voters:
         if flags.given is not None:
-            raise ConfigError(f"{flags.given}: the voters stand in controller.quorum.voters; leave one of the two out")
+            raise ConfigError(
+                f"{flags.given}: controller.quorum.voters already names the voters; remove one of the two"
+            )
         return None
     if flags.initial_controllers:
         return _listed(config, flags.initial_controllers)
@@ -96,7 +98,9 @@ def first_voters(config: NodeConfig, flags: VoterFlags, rng: random.Random) -> V
     if flags.standalone or _is_lone(config):
         key = ReplicaKey(config.node_id, random_uuid(rng))
         return VoterSet.of([Voter(key, _own_endpoints(config))], KRAFT_VERSION_RECONFIGURABLE)
-    raise ConfigError(f"controller.quorum.voters is not set, so say who votes first: {STANDALONE}, {INITIAL} or {NONE}")
+    raise ConfigError(
+        f"controller.quorum.voters is not set, so name the first voters with {STANDALONE}, {INITIAL} or {NONE}"
+    )
 
 
 def _listed(config: NodeConfig, controllers: tuple[InitialController, ...]) -> VoterSet:

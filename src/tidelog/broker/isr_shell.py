@@ -80,10 +80,10 @@ class IsrShell:
             response: AlterPartitionResponse = await self._broker.controller.send(request)
         except Exception:
             # Whatever it was: without this task no in-sync set would ever change again.
-            log.exception("AlterPartition of %d topics failed and is tried again", len(request.topics))
+            log.exception("AlterPartition for %d topics failed; retrying", len(request.topics))
             replicas.context.changes.on_failure()
             return True
         if response.error_code != ErrorCode.NONE:
             code = ErrorCode(response.error_code).name
-            log.warning("AlterPartition of %d topics is tried again: %s", len(request.topics), code)
+            log.warning("AlterPartition for %d topics failed; retrying: %s", len(request.topics), code)
         return replicas.on_isr_response(response, self._broker.loop.time())

@@ -182,7 +182,7 @@ class BrokerLifecycle:
             return False
         except Exception:
             # Whatever it was: without this task the broker would be fenced for good, and nobody would know why.
-            log.exception("a heartbeat failed and is tried again")
+            log.exception("a heartbeat failed; retrying")
             return False
 
     async def stop(self) -> None:
@@ -201,12 +201,14 @@ class BrokerLifecycle:
         limit_s = last_answer_s + SHUTDOWN_LIMIT_S
         while self._loop.time() < last_answer_s + SHUTDOWN_PATIENCE_S:
             if self._loop.time() >= limit_s:
-                log.warning("the leaders were not moved within %g s: the broker stops with them", SHUTDOWN_LIMIT_S)
+                log.warning(
+                    "the controller did not move this broker's leaders within %g s; stopping anyway", SHUTDOWN_LIMIT_S
+                )
                 return
             try:
                 response = await self._beat(want_shut_down=True)
             except ClientError as error:
-                log.debug("no answer to the shutdown: %s", error)
+                log.debug("no answer to the controlled shutdown: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
             if response.should_shut_down:
@@ -217,7 +219,9 @@ class BrokerLifecycle:
                 log.warning("controlled shutdown refused: %s", ErrorCode(response.error_code).name)
                 return
             await asyncio.sleep(RETRY_S / 5)
-        log.warning("no controller answered for %g s: the broker stops without moving its leaders", SHUTDOWN_PATIENCE_S)
+        log.warning(
+            "no controller answered for %g s; stopping without moving this broker's leaders", SHUTDOWN_PATIENCE_S
+        )
 
     async def _beat(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse:
         self._reported_offset = self._metadata_offset()

@@ -31,7 +31,7 @@ async def obey(links: Links, fd: int, told: asyncio.Event) -> None:
             told.set()
             await writer.drain()
     except (ConnectionError, ValueError) as error:
-        log.warning("the supervisor's line is closed: %s", error)
+        log.warning("the supervisor's connection is closed: %s", error)
     finally:
         told.set()
         links.set(LinkState())
@@ -45,7 +45,7 @@ def _answer(links: Links, line: bytes) -> bytes:
         return json.dumps({"ok": False, "error": str(error)}).encode() + b"\n"
     if state != links.state:
         log.warning(
-            "links: hears nothing of nodes %s, says nothing to nodes %s, %g ms late",
+            "links: cut from nodes %s, cut to nodes %s, delay %g ms",
             sorted(state.deaf),
             sorted(state.mute),
             1000 * state.delay_s,

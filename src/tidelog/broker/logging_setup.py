@@ -123,7 +123,7 @@ class BoundedLog:
         now = self._now()
         if now >= self._period_end:
             if self._left_out:
-                self._logger.warning("%d more lines like those before were left out", self._left_out)
+                self._logger.warning("left out %d more lines like the last ones", self._left_out)
             self._period_end = now + self._period_s
             self._lines = self._left_out = 0
         if self._lines < self._burst:

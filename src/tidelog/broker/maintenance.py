@@ -130,7 +130,7 @@ class Maintenance:
                 await self._offload(remove, path)
             except DiskError as error:
                 # The next start removes it.
-                log.error("a deleted file stays behind: %s", error)
+                log.error("a deleted file could not be removed from disk: %s", error)
 
 
 def _cleaner_backoff_s(config: NodeConfig) -> float:

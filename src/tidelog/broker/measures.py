@@ -39,7 +39,7 @@ class NodeMeasures:
 _PARTITION: Final[tuple[tuple[str, str, Callable[[PartitionMeasures], int]], ...]] = (
     ("cluster_partition_underreplicated", "1 if replicas are missing in the ISR.", lambda each: each.under_replicated),
     ("cluster_partition_underminisr", "1 if the ISR is below min.insync.replicas.", lambda each: each.under_min_isr),
-    ("cluster_partition_atminisr", "1 if the ISR is just min.insync.replicas.", lambda each: each.at_min_isr),
+    ("cluster_partition_atminisr", "1 if the ISR is exactly min.insync.replicas.", lambda each: each.at_min_isr),
     ("cluster_partition_insyncreplicascount", "Replicas in sync.", lambda each: each.in_sync_replicas),
     ("cluster_partition_replicascount", "Replicas assigned.", lambda each: each.replicas),
     (
@@ -48,7 +48,7 @@ _PARTITION: Final[tuple[tuple[str, str, Callable[[PartitionMeasures], int]], ...
         lambda each: each.last_stable_offset_lag,
     ),
     ("log_log_logstartoffset", "The first offset of the log.", lambda each: each.log_start_offset),
-    ("log_log_logendoffset", "The offset of the next record.", lambda each: each.log_end_offset),
+    ("log_log_logendoffset", "The log end offset: the offset of the next record.", lambda each: each.log_end_offset),
     ("log_log_size", "Bytes of the log's segments.", lambda each: each.size_bytes),
 )
 
@@ -78,12 +78,12 @@ def _of_replication(measures: ReplicationMeasures) -> Iterator[Metric]:
     )
     yield gauge(
         f"{manager}underminisrpartitioncount",
-        "Partitions led here that refuse acks=all.",
+        "Partitions led here with an ISR below min.insync.replicas; they refuse acks=all.",
         measures.under_min_isr_partitions,
     )
     yield gauge(
         f"{manager}atminisrpartitioncount",
-        "Partitions led here that the next loss makes refuse acks=all.",
+        "Partitions led here with an ISR of exactly min.insync.replicas.",
         measures.at_min_isr_partitions,
     )
     yield counter(f"{manager}isrexpands_total", "Times that an ISR led here has grown.", measures.isr_expands)
@@ -93,21 +93,21 @@ def _of_replication(measures: ReplicationMeasures) -> Iterator[Metric]:
     )
     yield gauge(
         "kafka_server_replicafetchermanager_maxlag",
-        "Committed records that the furthest behind replica on this broker lacks.",
+        "The largest number of committed records that a replica on this broker lacks.",
         measures.max_lag,
     )
     yield gauge(
         "tidelog_partitions_without_series",
-        "Partitions led here that are too many to be named one by one, and not in trouble.",
+        "Healthy partitions led here that have no series of their own, to bound the output.",
         measures.leaders - len(measures.partitions),
     )
 
 
 def _of_traffic(traffic: Traffic) -> Iterator[Metric]:
     topics = "kafka_server_brokertopicmetrics_"
-    yield counter(f"{topics}messagesin_total", "Records that were appended here as a leader.", traffic.messages_in)
-    yield counter(f"{topics}bytesin_total", "Bytes of batches that were appended here as a leader.", traffic.bytes_in)
-    yield counter(f"{topics}bytesout_total", "Bytes of batches that consumers were sent.", traffic.bytes_out)
+    yield counter(f"{topics}messagesin_total", "Records that this broker appended as a leader.", traffic.messages_in)
+    yield counter(f"{topics}bytesin_total", "Bytes of batches that this broker appended as a leader.", traffic.bytes_in)
+    yield counter(f"{topics}bytesout_total", "Bytes of batches that this broker sent to consumers.", traffic.bytes_out)
 
 
 def _of_partitions(partitions: Sequence[PartitionMeasures]) -> Iterator[Metric]:
@@ -117,7 +117,7 @@ def _of_partitions(partitions: Sequence[PartitionMeasures]) -> Iterator[Metric]:
 
 def _of_controller(measures: ControllerMeasures) -> Iterator[Metric]:
     controller = "kafka_controller_kafkacontroller_"
-    yield gauge(f"{controller}activecontrollercount", "1 on the node that decides.", int(measures.active))
+    yield gauge(f"{controller}activecontrollercount", "1 on the active controller.", int(measures.active))
     yield gauge(f"{controller}offlinepartitionscount", "Partitions without a leader.", measures.offline_partitions)
     yield gauge(
         f"{controller}preferredreplicaimbalancecount",
@@ -126,7 +126,9 @@ def _of_controller(measures: ControllerMeasures) -> Iterator[Metric]:
     )
     yield gauge(f"{controller}globaltopiccount", "Topics of the cluster.", measures.topics)
     yield gauge(f"{controller}globalpartitioncount", "Partitions of the cluster.", measures.partitions)
-    yield gauge(f"{controller}activebrokercount", "Brokers that serve.", measures.active_brokers)
+    yield gauge(
+        f"{controller}activebrokercount", "Brokers that are registered and not fenced.", measures.active_brokers
+    )
     yield gauge(f"{controller}fencedbrokercount", "Brokers that are fenced.", measures.fenced_brokers)
     yield counter(
         "kafka_controller_controllerstats_uncleanleaderelections_total",

@@ -107,7 +107,9 @@ class MetadataFollower:
         known = topic is not None and topic_id in (None, topic.topic_id)
         if known and registration is not None and self._broker.node_id in registration.replicas:
             return True
-        log.warning("%s of topic id %s is not this broker's any more: its log is set aside", partition, topic_id)
+        log.warning(
+            "%s with topic id %s is no longer assigned to this broker; setting its log aside", partition, topic_id
+        )
         return False
 
     def _directory_of(self, image: ClusterImage, partition: TopicPartition) -> UUID:
@@ -196,7 +198,7 @@ class MetadataFollower:
         if registered is not None and registered.incarnation_id == self._incarnation_id:
             self._registered = True
         elif registered is not None and self._registered:
-            raise QuorumError(f"another process has registered as broker {registered.broker_id}, this one must stop")
+            raise QuorumError(f"another process registered as broker {registered.broker_id}; this process must stop")
 
     def close(self) -> None:
         self._waiting.clear()

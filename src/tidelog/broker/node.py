@@ -160,7 +160,7 @@ class Node:
         """Nobody else may write there; a broker's logs hold their directories' locks."""
         config = self.config
         for error in unreadable.values():
-            log.warning("the node does without a directory that cannot be read: %s", error)
+            log.warning("continuing without a log directory that cannot be read: %s", error)
         if config.is_broker:
             self._logs = LogManager(self._disk, config, self._rng, on_event=self._on_event)
             self._logs.open(unreadable)
@@ -232,7 +232,7 @@ class Node:
 
     def _check_failure(self) -> None:
         if self._failure is not None:
-            raise NodeError(f"the node cannot go on: {self._failure}")
+            raise NodeError(f"the node cannot continue: {self._failure}")
 
     async def _listen(self, endpoints: Sequence[Endpoint], dispatch: Dispatch) -> None:
         assert self._server is not None
@@ -265,14 +265,14 @@ class Node:
             self._failure = error
             # While it starts, whoever starts it is told.
             if self._serves:
-                log.error("the node cannot go on and stops: %s", error)
+                log.error("the node cannot continue and stops: %s", error)
             self.failed.set()
 
     # --- stopping
 
     async def stop(self) -> None:
         """In order: leadership given up, no new requests, everything flushed and marked clean, the quorum left."""
-        reason = "it was asked to" if self._failure is None else str(self._failure)
+        reason = "requested" if self._failure is None else str(self._failure)
         self._on_event(NodeStopping(node_id=self.config.node_id, reason=reason))
         # It may also fail while it stops.
         if self._role is not None and self._failure is None:

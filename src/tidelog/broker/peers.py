@@ -111,7 +111,7 @@ class Peers:
         """Closes its connections, or that of one lane; requests under way fail, and the next one opens anew."""
         for (owner, name), each in self._lanes.items():
             if owner == node and lane in (None, name):
-                each.abort("the connection was given up")
+                each.abort("the connection was closed")
 
     async def close(self) -> None:
         """For good."""
@@ -129,10 +129,10 @@ class Peers:
             connection = lane.connection
             if connection is not None and not connection.closed and connection.address == address:
                 return connection
-            lane.abort(f"node {node} is somewhere else now")
+            lane.abort(f"node {node} moved to another address")
             self._check_open()
             if address is None:
-                raise ConnectionFailed(f"nobody knows where node {node} is")
+                raise ConnectionFailed(f"the address of node {node} is unknown")
             try:
                 connection = await self._open(node, address)
             except ApiError as error:

@@ -130,7 +130,7 @@ class QuorumShell:
     async def receive(self, source: int, request: Any) -> Any:
         """The answer to a request of the quorum's; a fetch that finds nothing waits for news."""
         if self.failure is not None or self._closed or not self._started:
-            raise CloseConnection("this member of the metadata quorum does not run")
+            raise CloseConnection("this member of the metadata quorum is not running")
         try:
             answer = self.raft.receive(source, request, self._loop.time())
         except (QuorumError, DiskError) as error:
@@ -168,7 +168,7 @@ class QuorumShell:
         parked, self._parked = self._parked, {}
         for later in parked.values():
             if not later.done():
-                later.set_exception(CloseConnection("this member of the metadata quorum stops"))
+                later.set_exception(CloseConnection("this member of the metadata quorum is stopping"))
 
     # --- turns ---
 

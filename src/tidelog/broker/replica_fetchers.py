@@ -268,7 +268,7 @@ class _FromLeader:
                 await self._exchange(request)
             except Exception:
                 # Whatever it was: without this task nothing would be replicated from this leader any more.
-                log.exception("fetching from leader %d failed and is tried again", self.fetcher.leader_id)
+                log.exception("fetching from leader %d failed; retrying", self.fetcher.leader_id)
                 self.fetcher.on_failure(request, self._loop.time())
             self._stop_hurrying()
 

@@ -155,14 +155,14 @@ class ReplicationEvents:
             # Said once, not every second: what waits is kept as long as there is room.
             if self._told != (told := one_line(error)):
                 self._told = told
-                log.warning("%s cannot be written: %s", REPLICATION_EVENTS_TOPIC, told)
+                log.warning("cannot write to %s: %s", REPLICATION_EVENTS_TOPIC, told)
 
     async def _ensure_topic(self) -> None:
         if REPLICATION_EVENTS_TOPIC not in self._broker.image.topics_by_name:
             refused = await auto_create(self._broker, [REPLICATION_EVENTS_TOPIC])
             if refused:
                 code = refused[REPLICATION_EVENTS_TOPIC]
-                raise ApiError(code, f"{REPLICATION_EVENTS_TOPIC} cannot be made")
+                raise ApiError(code, f"{REPLICATION_EVENTS_TOPIC} cannot be created")
 
     async def _send(self) -> None:
         if self._client is None:

@@ -19,7 +19,7 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
     """Every address of a comma-separated list; ClientError names the first that is none."""
     addresses = tuple(_parse(part.strip()) for part in text.split(",") if part.strip())
     if not addresses:
-        raise ClientError("no bootstrap server given, expected HOST:PORT[,HOST:PORT…]")
+        raise ClientError("no bootstrap server: pass HOST:PORT[,HOST:PORT…]")
     return tuple(dict.fromkeys(addresses))
 
 
@@ -31,5 +31,5 @@ def _parse(text: str) -> Address:
     if not colon or not host or (":" in host and not bracketed) or not port.isascii() or not port.isdigit():
         raise ClientError(f"{text!r} is not HOST:PORT")
     if not 0 < int(port) < 65536:
-        raise ClientError(f"{text!r}: a port lies between 1 and 65535")
+        raise ClientError(f"{text!r}: a port must be between 1 and 65535")
     return Address(host, int(port))

@@ -141,7 +141,7 @@ class Client:
             await self.refresh([])
             address = self.metadata.brokers.get(node_id)
         if address is None:
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster at the moment")
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not registered, or it is fenced")
         return await self._connect(address)
 
     async def at(self, address: Address) -> Connection:
@@ -167,7 +167,7 @@ class Client:
                     f"{topic} has no partition {partition}, it has {len(described.partitions)}",
                 )
         if found.leader_id < 0:
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader at the moment")
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
         return found.leader_id
 
     async def coordinator(self, group: str) -> Connection:
@@ -217,7 +217,7 @@ class Client:
             if topic.name == name:
                 raise_for(topic.error_code, what=f"topic {name!r}")
                 return topic
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}: there is no such topic")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
 
     # --- again ---
 

@@ -105,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
             kind = ConnectionRefused if is_refused(error) else ConnectionFailed
             raise kind(f"cannot connect to {address}: {_reason(error)}") from error
         except BaseException:
-            connection.abort("the connection was given up while it was being made")
+            connection.abort("the connection attempt was cancelled")
             raise
         return connection
 
@@ -144,7 +144,8 @@ class Connection(asyncio.BufferedProtocol):
         low = max(offered[0], spec.versions.low)
         if low > high:
             raise Unsupported(
-                f"the broker at {self.address} speaks {name} v{offered[0]} to v{offered[1]}, which we do not"
+                f"the broker at {self.address} speaks {name} v{offered[0]} to v{offered[1]}, which this client "
+                "does not support"
             )
         return high
 
@@ -226,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_if_retired(self) -> None:
         if self._is_retired and not self._waiting and self._lost is None and self._transport is not None:
-            self._lost = ConnectionFailed(f"the connection to {self.address} is too old")
+            self._lost = ConnectionFailed(f"the connection to {self.address} exceeded its maximum age")
             self._transport.close()
 
     async def _may_send(self) -> None:
@@ -288,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._frames.advance(nbytes)
         except WireError as error:
-            self.abort(f"it sent what is not the Kafka protocol: {error}")
+            self.abort(f"it does not speak the Kafka protocol: {error}")
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -310,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_frame(self, frame: memoryview) -> None:
         if not self._waiting:
-            raise WireError("an answer to no request")
+            raise WireError("a response without a request")
         waiting = self._waiting.popleft()
         try:
             message = self._read(waiting, frame)
@@ -326,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
     def _read(waiting: _Waiting, frame: memoryview) -> Any:
         correlation_id, position = read_response_header(waiting.api_key, waiting.version, frame)
         if correlation_id != waiting.correlation_id:
-            raise WireError(f"answer {correlation_id} where {waiting.correlation_id} is due")
+            raise WireError(f"response {correlation_id} instead of {waiting.correlation_id}")
         version = waiting.version
         if waiting.api_key == API_VERSIONS_KEY and _is_unsupported(frame, position):
             version = 0
@@ -344,9 +345,9 @@ def _is_unsupported(frame: memoryview, position: int) -> bool:
 
 def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
+        return f"its certificate was rejected: {error.verify_message}"
     words = (error.reason or "").lower().replace("_", " ") or str(error)
-    return f"{words} (does the listener speak it?)" if error.reason == "WRONG_VERSION_NUMBER" else words
+    return f"{words} (is the listener a TLS listener?)" if error.reason == "WRONG_VERSION_NUMBER" else words
 
 
 def _reason(error: BaseException) -> str:

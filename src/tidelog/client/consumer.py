@@ -83,7 +83,7 @@ class Consumer:
             known = metadata.topics.get(tp.topic)
             if known is None:
                 # Whoever shares the client has met an error since, and has its leaders asked for again.
-                raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {tp} is not known at the moment")
+                raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {tp} is unknown")
             topic_id = known.topic_id
             names[topic_id] = tp.topic
             topic = topics.setdefault(tp.topic, FetchTopic(topic=tp.topic, topic_id=topic_id))

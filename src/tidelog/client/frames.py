@@ -50,7 +50,7 @@ class FrameReader:
         while end - start >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._scratch, start)
             if not 0 < size <= self._max_frame_bytes:
-                raise WireError(f"a frame of {size} bytes (allowed are up to {self._max_frame_bytes})")
+                raise WireError(f"a frame of {size} bytes (the limit is {self._max_frame_bytes})")
             body = start + _LENGTH.size
             if end - body >= size:
                 self._on_frame(memoryview(bytes(self._scratch[body : body + size])))

@@ -120,7 +120,7 @@ class Producer:
                     return UNKNOWN_OFFSET
                 raise_for(partition.error_code, partition.error_message, what=str(tp))
                 return partition.base_offset
-        raise ConnectionFailed(f"{connection.address} answered Produce without a word about {tp}")
+        raise ConnectionFailed(f"{connection.address} answered Produce without a result for {tp}")
 
     async def _current_identity(self) -> _Identity:
         async with self._identity_lock:

@@ -109,7 +109,7 @@ async def describe_quorum(client: Client) -> QuorumDescription:
             for partition in topic.partitions:
                 raise_for(partition.error_code, partition.error_message, what=_WHAT)
                 return _described(answer, partition)
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{_WHAT}: the answer describes none")
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{_WHAT}: the response describes no quorum")
 
     return await client.retrying(attempt)
 

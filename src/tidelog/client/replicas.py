@@ -158,7 +158,7 @@ class ReplicaObserver:
             for answer in told:
                 if isinstance(answer, BaseException):
                     raise answer
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster has no broker at the moment")
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster has no running broker")
         for each in answers.values():
             self._known |= each.brokers
         return put_together(self._topic, answers)

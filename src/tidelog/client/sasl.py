@@ -25,7 +25,7 @@ async def authenticate(connection: "Connection", credentials: Credentials) -> in
     offered = await connection.request(request, SaslHandshakeResponse, version=_HANDSHAKE_VERSION)
     if offered.error_code != ErrorCode.NONE:
         known = ", ".join(offered.mechanisms) or "none"
-        raise AuthenticationFailed(f"{connection.address} does not offer {mechanism}, it offers {known}")
+        raise AuthenticationFailed(f"{connection.address} does not support {mechanism}; it supports {known}")
     if mechanism == PLAIN:
         answer = await _send(connection, f"\0{credentials.username}\0{credentials.password}".encode())
         return answer.session_lifetime_ms
@@ -44,6 +44,6 @@ async def _send(connection: "Connection", token: bytes) -> SaslAuthenticateRespo
     answer = await connection.request(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
     if answer.error_code != ErrorCode.NONE:
         # Java's brokers say no more than that, in a sentence for Java's readers.
-        why = answer.error_message or "name or password is wrong"
-        raise AuthenticationFailed(f"{connection.address} refuses us: {why}")
+        why = answer.error_message or "the user name or the password is wrong"
+        raise AuthenticationFailed(f"{connection.address} refused authentication: {why}")
     return answer

@@ -56,9 +56,9 @@ class ScramExchange:
     def verify(self, server_final: bytes) -> None:
         attributes = _attributes(server_final)
         if "e" in attributes:
-            raise ScramError(f"the server says {attributes['e']!r}")
+            raise ScramError(f"the server returned the error {attributes['e']!r}")
         if not hmac.compare_digest(_decoded(attributes.get("v", ""), "signature"), self._server_signature):
-            raise ScramError("the server does not know the password either: it is not who it claims to be")
+            raise ScramError("the server failed to prove that it knows the password")
 
     def _hmac(self, key: bytes, text: bytes) -> bytes:
         return hmac.digest(key, text, self._hash)
@@ -72,15 +72,15 @@ def _attributes(message: bytes) -> dict[str, str]:
     try:
         text = message.decode()
     except UnicodeDecodeError as error:
-        raise ScramError("the server sent what is not text") from error
+        raise ScramError("the server's message is not UTF-8 text") from error
     found: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or len(name) != 1 or name in found:
-            raise ScramError("the server sent what is no message of SCRAM")
+            raise ScramError("the server's message is not a SCRAM message")
         found[name] = value
     if "m" in found:
-        raise ScramError("the server asks for an extension that we do not know")
+        raise ScramError("the server requires an unsupported extension")
     return found
 
 
@@ -96,5 +96,7 @@ def _decoded(text: str, what: str) -> bytes:
 
 def _iterations(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not LEAST_ITERATIONS <= int(text) <= MOST_ITERATIONS:
-        raise ScramError(f"the server asks for {text[:20]!r} iterations, not {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
+        raise ScramError(
+            f"the server requests {text[:20]!r} iterations, outside {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
+        )
     return int(text)

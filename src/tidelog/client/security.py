@@ -103,12 +103,12 @@ def parse(settings: Mapping[str, str], prefix: str = "") -> Security | None:
         protocol = SecurityProtocol(name)
     except ValueError:
         known = ", ".join(each.value for each in SecurityProtocol)
-        raise BadSecurity(f"{prefix}security.protocol={name!r} is none of {known}") from None
+        raise BadSecurity(f"{prefix}security.protocol={name!r} is not one of {known}") from None
     if protocol is SecurityProtocol.PLAINTEXT:
         return None
     for java in _JAVA_ONLY:
         if given.text(java) is not None:
-            raise BadSecurity(f"{prefix}{java} names Java classes, and this is no JVM: leave it out")
+            raise BadSecurity(f"{prefix}{java} names Java classes, which this client cannot load: remove it")
     return Security(
         tls=_tls(given) if protocol.has_tls else None, credentials=_credentials(given) if protocol.has_sasl else None
     )
@@ -138,13 +138,13 @@ def _credentials(given: _Settings) -> Credentials:
     # As in Kafka, who says nothing asks for Kerberos.
     mechanism = (given.text("sasl.mechanism") or "GSSAPI").upper()
     if mechanism not in MECHANISMS:
-        raise given.refuse("sasl.mechanism", f"={mechanism!r} is not spoken here: use {', '.join(MECHANISMS)}")
+        raise given.refuse("sasl.mechanism", f"={mechanism!r} is not supported: use {', '.join(MECHANISMS)}")
     jaas = given.secret("sasl.jaas.config")
     if jaas is None:
         raise given.refuse("sasl.jaas.config", f" is missing: {_jaas_form(mechanism)}")
     found = _JAAS.fullmatch(jaas)
     if found is None or found[1] != _LOGIN_MODULES[mechanism]:
-        raise given.refuse("sasl.jaas.config", f" (hidden) has another form than {_jaas_form(mechanism)}")
+        raise given.refuse("sasl.jaas.config", f" (hidden) must have the form {_jaas_form(mechanism)}")
     options = {
         name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
         for name, quoted, plain in _JAAS_OPTION.findall(found[2])
@@ -163,7 +163,7 @@ def _jaas_form(mechanism: str) -> str:
 
 def _tls(given: _Settings) -> Tls:
     if given.text("ssl.cipher.suites") is not None:
-        raise given.refuse("ssl.cipher.suites", " cannot be set: the suites are OpenSSL's, leave it out")
+        raise given.refuse("ssl.cipher.suites", " cannot be set, because OpenSSL chooses the suites: remove it")
     algorithm = given.text("ssl.endpoint.identification.algorithm")
     if algorithm is not None and algorithm.lower() != "https":
         raise given.refuse("ssl.endpoint.identification.algorithm", f"={algorithm!r} is neither https nor empty")
@@ -175,7 +175,7 @@ def _tls(given: _Settings) -> Tls:
         given,
         "ssl.truststore",
         is_given=trusted is not None or trusted_file is not None,
-        remedy="keytool -list -rfc -keystore STORE > STORE.pem makes one of it",
+        remedy="convert it: keytool -list -rfc -keystore STORE > STORE.pem",
     )
     key, certificates = given.secret("ssl.keystore.key"), given.secret("ssl.keystore.certificate.chain")
     key_file = given.text("ssl.keystore.location")
@@ -183,14 +183,14 @@ def _tls(given: _Settings) -> Tls:
         given,
         "ssl.keystore",
         is_given=key is not None or certificates is not None or key_file is not None,
-        remedy="openssl pkcs12 -in STORE.p12 -out STORE.pem makes one of PKCS12",
+        remedy="convert PKCS12: openssl pkcs12 -in STORE.p12 -out STORE.pem",
     )
     if trusted is not None and trusted_file is not None:
-        raise given.refuse("ssl.truststore.location", " and ssl.truststore.certificates are both given: one is enough")
+        raise given.refuse("ssl.truststore.location", " and ssl.truststore.certificates are both set: remove one")
     if key_file is not None and (key is not None or certificates is not None):
-        raise given.refuse("ssl.keystore.location", " and ssl.keystore.key are both given: one is enough")
+        raise given.refuse("ssl.keystore.location", " and ssl.keystore.key are both set: remove one")
     if (key is None) != (certificates is None):
-        raise given.refuse("ssl.keystore.key", " and ssl.keystore.certificate.chain are given together or not at all")
+        raise given.refuse("ssl.keystore.key", " and ssl.keystore.certificate.chain must be set together")
     return Tls(
         trusted=trusted,
         trusted_file=trusted_file,
@@ -215,6 +215,6 @@ def _require_pem(given: _Settings, store: str, *, is_given: bool, remedy: str) -
         return
     kind = (given.text(f"{store}.type") or "JKS").upper()
     if kind != _PEM:
-        raise given.refuse(f"{store}.type", f"={kind} is not read here: use PEM ({remedy})")
+        raise given.refuse(f"{store}.type", f"={kind} is not supported: use PEM ({remedy})")
     if given.text(f"{store}.password") is not None:
-        raise given.refuse(f"{store}.password", " has no meaning for PEM: ssl.key.password is that of the private key")
+        raise given.refuse(f"{store}.password", " has no meaning for PEM: use ssl.key.password for the private key")

@@ -49,5 +49,5 @@ def _no_password() -> str:
 
 def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "not a PEM of that kind").lower().replace("_", " ")
+        return (error.reason or "not a valid PEM file").lower().replace("_", " ")
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -166,7 +166,7 @@ async def describe_topic(client: Client, name: str) -> TopicDescription:
     for topic in await describe_topics(client, [name]):
         if topic.name == name:
             return topic
-    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}: there is no such topic")
+    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}: it does not exist")
 
 
 def _describe(topic: DescribeTopicPartitionsResponseTopic) -> TopicDescription:

@@ -51,7 +51,7 @@ def assign_replicas_to_dirs(
         response=AssignReplicasToDirsResponse(directories=directories),
         records=drafts.records,
         atomic=False,
-        events=election_events(drafts.changes, f"broker {broker.broker_id} told where its replica lies"),
+        events=election_events(drafts.changes, f"broker {broker.broker_id} reported the directory of its replica"),
     )
 
 

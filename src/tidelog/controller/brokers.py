@@ -102,20 +102,20 @@ def _check_predecessor(known: BrokerRegistration, request: BrokerRegistrationReq
     if connected or not took_its_place:
         raise ApiError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"broker {request.broker_id} is registered by another process that is alive",
+            f"broker {request.broker_id} is already registered by another running process",
         )
 
 
 def _check_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> None:
     if RESERVED_UUIDS & set(request.log_dirs):
-        raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id is one of the reserved ones")
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id is reserved")
     if len(set(request.log_dirs)) != len(request.log_dirs):
         raise ApiError(ErrorCode.INVALID_REGISTRATION, "a log directory id appears twice")
     for other in image.brokers.values():
         shared = set(request.log_dirs) & set(other.log_dirs)
         if other.broker_id != request.broker_id and shared:
             raise ApiError(
-                ErrorCode.INVALID_REGISTRATION, f"broker {other.broker_id} has a log directory of the same id"
+                ErrorCode.INVALID_REGISTRATION, f"broker {other.broker_id} already uses the same log directory id"
             )
 
 
@@ -126,7 +126,7 @@ def _check_features(image: ClusterImage, request: BrokerRegistrationRequest) -> 
         if not low <= level <= high and name != KRAFT_VERSION:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"broker {request.broker_id} supports {name} from {low} to {high}, the cluster is at {level}",
+                f"broker {request.broker_id} supports {name} {low} to {high}, but the cluster uses {level}",
             )
 
 

@@ -122,7 +122,7 @@ class Controller:
             broker = self.image.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
                 timeout_ms = self._config.broker_session_timeout_ms
-                return fence(self._situation(next_offset, now_s), broker, f"not heard of for {timeout_ms} ms")
+                return fence(self._situation(next_offset, now_s), broker, f"no heartbeat for {timeout_ms} ms")
         return None
 
     def fence_refused_broker(self, *, next_offset: int, now_s: float) -> Decision[None] | None:
@@ -132,7 +132,7 @@ class Controller:
         if broker_id is None:
             return None
         self.sessions.forget(broker_id)
-        reason = "its connection ended and its listener refuses"
+        reason = "its connection closed and its listener refuses connections"
         return fence(self._situation(next_offset, now_s), self.image.brokers[broker_id], reason)
 
     def balance_leaders(self, *, next_offset: int, now_s: float) -> Decision[bool]:

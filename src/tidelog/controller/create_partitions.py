@@ -49,7 +49,8 @@ def _added(situation: Situation, wanted: CreatePartitionsTopic, room: int) -> li
         # where they are not, and be taken for never committed.
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The number of partitions of {wanted.name} cannot be changed: it decides where each group's offsets are.",
+            f"The number of partitions of {wanted.name} cannot be changed: it determines which partition holds "
+            "the offsets of each group.",
         )
     present = len(topic.partitions)
     if wanted.count == present:

@@ -46,7 +46,7 @@ def elect_leaders(situation: Situation, request: ElectLeadersRequest) -> Decisio
         response=ElectLeadersResponse(replica_election_results=results),
         records=drafts.records,
         atomic=False,
-        events=election_events(drafts.changes, f"{election.name.lower()} election asked for"),
+        events=election_events(drafts.changes, f"{election.name.lower()} election requested"),
     )
 
 

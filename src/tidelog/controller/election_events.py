@@ -35,10 +35,10 @@ def election_events(changes: Iterable[Change], reason: str) -> list[Event]:
 
 
 def _lost(before: PartitionRegistration) -> str:
-    """What the metadata tells of who may have had more; offsets are for the new leader to tell."""
-    complete = ",".join(map(str, (*before.isr, *before.elr))) or "nobody"
-    last = ",".join(map(str, before.last_known_elr)) or "not known"
+    """Which replicas may have had more records, by the metadata; the new leader logs the offsets."""
+    complete = ",".join(map(str, (*before.isr, *before.elr))) or "none"
+    last = ",".join(map(str, before.last_known_elr)) or "unknown"
     return (
-        f"unclean, acknowledged records that it lacks are lost: complete before {complete}, last known leader {last}, "
-        f"leader epoch {before.leader_epoch}"
+        "unclean: acknowledged records that the new leader lacks are lost; "
+        f"complete before: {complete}, last known leader: {last}, leader epoch {before.leader_epoch}"
     )

@@ -24,8 +24,8 @@ class Election(Enum):
     """How far an election may go."""
 
     ONLINE = "from the ISR or the ELR"
-    PREFERRED = "the same, the first replica before all others"
-    UNCLEAN = "from all replicas, if nobody who has everything is there"
+    PREFERRED = "from the ISR or the ELR, the preferred replica first"
+    UNCLEAN = "from all replicas, if no complete replica is alive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,12 +54,12 @@ def update_features(situation: Situation, request: UpdateFeaturesRequest) -> Dec
 def _check(image: ClusterImage, update: FeatureUpdateKey) -> None:
     name, level = update.feature, update.max_version_level
     if name == KRAFT_VERSION:
-        raise _refused(name, "the quorum does not change its own version")
+        raise _refused(name, "kraft.version cannot be changed")
     supported = SUPPORTED_FEATURES.get(name)
     if supported is None:
-        raise _refused(name, "no such feature")
+        raise _refused(name, "this feature does not exist")
     if level < 0 or (level == 0 and name == METADATA_VERSION):
-        raise _refused(name, f"{level} is not a level it can have")
+        raise _refused(name, f"{level} is not a valid level")
     if level and not supported.min <= level <= supported.max:
         raise _refused(name, f"level {level} is not between {supported.min} and {supported.max}")
     for broker in image.brokers.values():
@@ -91,7 +91,7 @@ def _check_downgrade(update: FeatureUpdateKey, current: int) -> None:
     if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE and update.feature != METADATA_VERSION:
         return
     raise _refused(
-        update.feature, f"it is at {current}, and lowering it may lose metadata: it must be asked for as such"
+        update.feature, f"its level is {current}; a downgrade may lose metadata and must be requested as unsafe"
     )
 
 

@@ -44,12 +44,12 @@ def heartbeat(
             answer.should_shut_down = True
         elif caught_up and not request.want_fence:
             sessions.touch(broker.broker_id, situation.now_s, request.current_metadata_offset)
-            reason = f"it has replayed the metadata up to offset {request.current_metadata_offset}"
+            reason = f"it replayed the metadata up to offset {request.current_metadata_offset}"
             return _unfence(situation, broker, reason, answer)
         return Decision(response=answer)
     if request.want_fence:
         answer.should_shut_down = request.want_shut_down
-        return _fence(situation, broker, "it asked for it", answer)
+        return _fence(situation, broker, "it requested to be fenced", answer)
     if request.want_shut_down or broker.in_controlled_shutdown:
         return _shut_down(situation, broker, sessions, answer)
     return Decision(response=answer)
@@ -93,7 +93,7 @@ def _shut_down(
         if not sessions.may_stop(broker.broker_id):
             return Decision(response=answer)
     answer.should_shut_down = True
-    return _fence(situation, broker, "it shuts down", answer)
+    return _fence(situation, broker, "it is shutting down", answer)
 
 
 def _move_leadership(
@@ -110,7 +110,7 @@ def _move_leadership(
     sessions.shuts_down(broker.broker_id, situation.next_offset + len(records) - 1)
     events = [
         BrokerShuttingDown(broker_id=broker.broker_id, broker_epoch=broker.epoch, moved=len(left)),
-        *election_events(left, f"broker {broker.broker_id} shuts down"),
+        *election_events(left, f"broker {broker.broker_id} is shutting down"),
     ]
     return Decision(response=answer, records=records, atomic=False, events=events)
 
@@ -130,7 +130,9 @@ def _directories_failed(
     if not remaining:
         # A registration cannot say that no directory is left, and there is nothing left to serve from.
         return (
-            Decision(response=answer) if broker.fenced else _fence(situation, broker, "its directories failed", answer)
+            Decision(response=answer)
+            if broker.fenced
+            else _fence(situation, broker, "all its log directories failed", answer)
         )
     left = directories_failed(situation, broker.broker_id, failed)
     record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=remaining)

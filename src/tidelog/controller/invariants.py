@@ -56,28 +56,28 @@ def _partition_breaks(image: ClusterImage, partition: PartitionRegistration, rul
     if partition.leader != NO_LEADER and partition.leader not in isr:
         yield "the leader is not in the ISR"
     if not isr | elr <= replicas:
-        yield "ISR or ELR beyond the assigned replicas"
+        yield "ISR or ELR names a replica that is not assigned"
     if isr & elr:
         yield "ISR and ELR overlap"
     if any(len(set(each)) != len(each) for each in (partition.replicas, partition.isr, partition.elr)):
-        yield "a replica twice"
+        yield "a replica is assigned twice"
     if not adding | removing <= replicas or adding & removing:
-        yield "the reassignment does not fit the replicas"
+        yield "the reassignment does not match the assigned replicas"
     if len(partition.directories) != len(partition.replicas):
-        yield "not one directory for each replica"
+        yield "the number of directories differs from the number of replicas"
     if elr and (not rules.elr_enabled or len(isr) >= min(rules.min_insync_replicas, len(replicas))):
-        yield "an ELR though the ISR is large enough"
+        yield "the ELR is not empty, although the ISR has min.insync.replicas members"
     if partition.leader_recovery_state and len(isr) > 1:
-        yield "an ISR of several while the leader recovers"
+        yield "the ISR has several members while the leader is recovering"
     # Without an ELR a partition that nobody leads keeps its last member in the ISR, whatever became of it.
     if rules.elr_enabled or partition.leader != NO_LEADER:
         for member in sorted(isr & replicas):
             broker = image.brokers.get(member)
             # In its own words: `active` is part of what is judged.
             if broker is None or broker.fenced or broker.in_controlled_shutdown:
-                yield f"broker {member} is in the ISR though fenced or shutting down"
+                yield f"broker {member} is in the ISR, although it is fenced or shutting down"
             elif not is_online(broker, partition.directory_of(member)):
-                yield f"broker {member} is in the ISR though its directory is offline"
+                yield f"broker {member} is in the ISR, although its directory is offline"
 
 
 def check_epochs(before: ClusterImage, after: ClusterImage) -> None:
@@ -101,10 +101,10 @@ def _epoch_breaks(before: PartitionRegistration, after: PartitionRegistration) -
     if changes < 0 or leaders < 0:
         yield "an epoch went back"
     if leaders > changes:
-        yield "the leader epoch grew without the partition epoch"
+        yield "the leader epoch grew, but the partition epoch did not"
     if changes == 0 and before != after:
-        yield "it changed within its partition epoch"
+        yield "the partition changed, but its partition epoch did not"
     if leaders == 0 and (after.leader != before.leader or left):
-        yield "another leader, or fewer replicas, within its leader epoch"
+        yield "the leader changed, or a replica left, but the leader epoch did not grow"
     if changes == 1 and leaders == 1 and after.leader == before.leader and not left:
         yield "the leader epoch grew without a reason"

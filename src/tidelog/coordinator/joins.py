@@ -189,7 +189,7 @@ def _rejoin(
         turn.respond(caller.token, generation_response(group, member))
     else:
         _update_member(turn, group, member, request, protocols, caller)
-        rebalance_or_complete(state, turn, group, "a member joined again")
+        rebalance_or_complete(state, turn, group, "a member rejoined")
 
 
 def _update_member(
@@ -244,7 +244,7 @@ def _replace_static(
         )
     elif group.can_rebalance:
         # In CompletingRebalance the leader is assigning to the old id: the new one would get nothing.
-        prepare_rebalance(state, turn, group, "a static member came back")
+        prepare_rebalance(state, turn, group, "a static member rejoined")
     else:
         maybe_complete_join(state, turn, group)
 
@@ -278,7 +278,7 @@ def on_static_member_stored(state: CoordinatorState, turn: Turn, outcome: Static
     if group.storing_members or not is_waiting:
         # The next record on its way has in it what was just taken back, or would go back to what the log never knew.
         # A rebalance writes everything anew in the end.
-        prepare_rebalance(state, turn, group, "a static member that came back could not be stored")
+        prepare_rebalance(state, turn, group, "storing a rejoined static member failed")
 
 
 def _stored_response(group: Group, member: Member, outcome: StaticMemberStored) -> JoinGroupResponse:

@@ -112,7 +112,7 @@ def _versioned(version: int, value: object) -> bytes:
 def _split(data: bytes | memoryview, what: str) -> tuple[int, memoryview]:
     view = memoryview(data)
     if len(view) < 2:
-        raise WireError(f"the {what} of a __consumer_offsets record has {len(view)} bytes, no version")
+        raise WireError(f"the {what} of a __consumer_offsets record has {len(view)} bytes, too few for a version")
     return int.from_bytes(view[:2], "big", signed=True), view[2:]
 
 

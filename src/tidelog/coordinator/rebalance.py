@@ -134,7 +134,7 @@ def complete_join(state: CoordinatorState, turn: Turn, group: Group) -> None:
     turn.cancel_timer(group.join_key)
     group.initial_join = None
     for member in [m for m in group.members.values() if m.awaiting_join is None and not m.is_static]:
-        drop_member(turn, group, member.member_id, "it did not join again in time")
+        drop_member(turn, group, member.member_id, "it did not rejoin in time")
 
     if group.members and not group.elect_joined_leader():
         # Only static members are left and none has rejoined: they keep their places until their sessions end.
@@ -169,8 +169,8 @@ def on_sync_timer(state: CoordinatorState, turn: Turn, group: Group) -> None:
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     for member_id in list(group.pending_sync):
-        remove_member(turn, group, group.members[member_id], "it never asked for its assignment")
-    prepare_rebalance(state, turn, group, "members never asked for their assignments")
+        remove_member(turn, group, group.members[member_id], "it never requested its assignment")
+    prepare_rebalance(state, turn, group, "members never requested their assignments")
 
 
 def on_heartbeat_timer(state: CoordinatorState, turn: Turn, group: Group, member_id: str) -> None:
@@ -187,9 +187,9 @@ def on_heartbeat_timer(state: CoordinatorState, turn: Turn, group: Group, member
     member = group.members.get(member_id)
     if member is None or member.is_waiting:
         return
-    reason = f"not heard of for {member.session_timeout_ms} ms"
+    reason = f"no heartbeat for {member.session_timeout_ms} ms"
     remove_member(turn, group, member, reason)
     if group.can_rebalance:
-        prepare_rebalance(state, turn, group, "a member was not heard of")
+        prepare_rebalance(state, turn, group, "a member's session timed out")
     elif group.has_all_joined:
         complete_join(state, turn, group)

@@ -127,7 +127,7 @@ class GroupShard:
                 rebalance.restart_session(turn, group, member)
             if len(group.members) > self._state.config.group_max_size:
                 # The limit was lowered. A rebalance lets members commit before the last of them are turned away.
-                rebalance.prepare_rebalance(self._state, turn, group, "it has more members than it may")
+                rebalance.prepare_rebalance(self._state, turn, group, "the group exceeds group.max.size")
         return self._decide(turn)
 
     def unload(self, now_ms: int) -> Decision:

@@ -88,7 +88,7 @@ def on_assignment_stored(state: CoordinatorState, turn: Turn, outcome: Assignmen
         for member in group.members.values():
             member.assignment = b""
         propagate_assignments(turn, group, error)
-        prepare_rebalance(state, turn, group, "the assignment could not be stored")
+        prepare_rebalance(state, turn, group, "storing the assignment failed")
         return
     for member_id, member in group.members.items():
         member.assignment = outcome.assignments[member_id]

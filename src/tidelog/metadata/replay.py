@@ -119,7 +119,7 @@ class _Builder:
     def topic(self, record: TopicRecord) -> None:
         known = record.topic_id in self._topics or record.topic_id in self._image.topics_by_id
         if known or self._topic_id(record.name) is not None:
-            raise ReplayError(f"{record} makes a topic that exists")
+            raise ReplayError(f"{record} creates a topic that exists")
         self._topics[record.topic_id] = _TopicDraft(record.name, record.topic_id, None)
         self._drafted_names[record.name] = record.topic_id
 

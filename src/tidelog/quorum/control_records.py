@@ -106,7 +106,7 @@ def decode_control(record: Record) -> ControlMessage:
     control_type = parse_control_type(record.key)
     cls = _CLASSES.get(control_type)
     if cls is None:
-        raise WireError(f"control record with key {record.key!r} does not belong into a metadata log")
+        raise WireError(f"control record with key {record.key!r} does not belong in a metadata log")
     value = record.value
     if value is None or len(value) < 2:
         raise WireError(f"{cls.__name__} without a version")

@@ -21,7 +21,7 @@ def handle_describe_quorum(m: Member, request: DescribeQuorumRequest, now_s: flo
     if asked != [(METADATA_TOPIC, 0)]:
         return DescribeQuorumResponse(
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=f"only {METADATA_TOPIC}-0 is led by a quorum",
+            error_message=f"only {METADATA_TOPIC}-0 has a Raft quorum",
         )
     role = m.role
     if not isinstance(role, Leader):

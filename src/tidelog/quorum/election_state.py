@@ -35,7 +35,9 @@ def read_election_state(disk: Disk, path: str) -> ElectionState | None:
         content = json.loads(disk.read_bytes(path))
         version = content["data_version"]
         if not 0 <= version <= _NEWEST:
-            raise QuorumError(f"{path} has data version {version}, this version of Tidelog reads up to {_NEWEST}")
+            raise QuorumError(
+                f"{path} has data version {version}, but this version of Tidelog reads only up to {_NEWEST}"
+            )
         directory_id = uuid_from_text(content["votedDirectoryId"]) if version >= 1 else ZERO_UUID
         return _state(content["leaderEpoch"], content["leaderId"], content["votedId"], directory_id)
     except (ValueError, KeyError, TypeError) as error:

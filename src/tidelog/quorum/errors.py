@@ -9,7 +9,7 @@ class BatchTooLarge(Exception):
     """Records that do not fit into one batch; nothing was written."""
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"{size} bytes of records exceed the {limit} of one metadata batch")
+        super().__init__(f"{size} bytes of records exceed {limit} bytes, the limit of one metadata batch")
 
 
 class NotLeader(Exception):

@@ -98,7 +98,7 @@ def _cut(m: Member, role: Follower, epoch: int, end_offset: int, now_s: float) -
     own = m.log.log.end_offset_for_epoch(epoch)
     offset = min(own.start_offset, end_offset) if own.epoch == epoch else own.start_offset
     if offset < 0:
-        _distrust(m, role, f"an end of epoch {epoch}, newer than all this log has", now_s)
+        _distrust(m, role, f"a diverging epoch {epoch}, newer than every epoch of this log", now_s)
         return
     if offset < m.high_watermark:
         raise QuorumError(
@@ -109,7 +109,9 @@ def _cut(m: Member, role: Follower, epoch: int, end_offset: int, now_s: float) -
     end = m.log.truncate_to(offset, m.wall_ms(now_s))
     m.history.truncate_to(end)
     m.recount_bytes()
-    m.notes.append(f"cut the metadata log from {before} to {end}: leader {role.leader_id} never had the rest")
+    m.notes.append(
+        f"cut the metadata log from {before} to {end}: leader {role.leader_id} does not have the records after it"
+    )
 
 
 def _append(m: Member, role: Follower, records: Buffer, now_s: float) -> None:

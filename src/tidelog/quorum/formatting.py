@@ -24,7 +24,7 @@ def format_metadata_dir(
     """
     log_dir = partition_dir(metadata_dir)
     if disk.is_dir(log_dir) and disk.list_dir(log_dir):
-        raise QuorumError(f"{log_dir} is not empty: it will not be formatted over")
+        raise QuorumError(f"{log_dir} is not empty and is not formatted: a directory to format must be empty")
     write_snapshot(
         disk, f"{metadata_dir}/{BOOTSTRAP_CHECKPOINT}", values, epoch=0, last_contained_timestamp=0, now_ms=now_ms
     )

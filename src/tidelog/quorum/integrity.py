@@ -36,10 +36,10 @@ def refuse_damage(disk: Disk, directory: str, newest_epoch: int) -> None:
                 continue
             where = f"the metadata log is damaged: {path} at byte {walk.position} (offset {walk.next_offset})"
             if name != names[-1]:
-                raise QuorumError(f"{where}, with later segments behind it")
+                raise QuorumError(f"{where}, and later segments follow")
             behind = walk.sound_batch_behind()
             if behind is not None:
-                raise QuorumError(f"{where}, while the batch of offset {behind.base_offset} behind it is sound")
+                raise QuorumError(f"{where}, but the following batch at offset {behind.base_offset} is intact")
         finally:
             file.close()
 

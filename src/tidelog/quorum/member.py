@@ -343,8 +343,9 @@ class Member:
         members = len(self.voters.ids or self.bootstrap)
         if 2 * len(self.other_cluster) > members:
             raise QuorumError(
-                f"this node belongs to cluster {self.cluster_id}, and the quorum it was told of ({members} members) to "
-                "another: check the addresses, or the directories it was formatted with"
+                f"this node belongs to cluster {self.cluster_id}, but {members} members of its configured "
+                "quorum belong to "
+                "another cluster: check the addresses, or format the node's directories with the right cluster id"
             )
 
     def is_same_cluster(self, cluster_id: str | None) -> bool:

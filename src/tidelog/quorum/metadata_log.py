@@ -126,7 +126,9 @@ class MetadataLog:
         except (CorruptSegment, checkpoints.StorageFormatError) as error:
             raise QuorumError(f"the metadata log is damaged: {error}") from error
         if log.log_start_offset > newest:
-            raise QuorumError(f"{path} starts at offset {log.log_start_offset} and no snapshot tells what came before")
+            raise QuorumError(
+                f"{path} starts at offset {log.log_start_offset} and no snapshot covers the records before it"
+            )
         log.flush_before_roll = True
         opened = cls(disk, log, config, snapshots)
         if log.log_start_offset < newest and (log.log_end_offset < newest or log.latest_epoch < snapshots[-1].epoch):

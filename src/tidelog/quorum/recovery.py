@@ -34,8 +34,9 @@ def refuse_forgotten_vote(disk: Disk, metadata_dir: str) -> None:
     path = f"{partition_dir(metadata_dir)}/{QUORUM_STATE}"
     if not disk.exists(path):
         raise QuorumError(
-            f"{path} is missing: this controller lost what it voted and may not vote again; take its vote away, format "
-            "its directory anew with --no-initial-controllers and add it to the voters"
+            f"{path} is missing: this controller lost its record of past votes and may not vote again; remove "
+            "it from the voters, format "
+            "its directory with --no-initial-controllers and add it to the voters again"
         )
 
 

@@ -174,7 +174,7 @@ class SnapshotReader:
                 if record.value is None:
                     raise QuorumError(f"{self._path} holds a record without a value at {record.offset}")
                 yield record.value
-        raise QuorumError(f"{self._path} ends without a snapshot footer: it is not whole")
+        raise QuorumError(f"{self._path} has no snapshot footer: it is incomplete")
 
     def close(self) -> None:
         self._file.close()

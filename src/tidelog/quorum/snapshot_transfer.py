@@ -105,7 +105,7 @@ def _install(m: Member, role: Follower, download: SnapshotDownload, now_s: float
     try:
         download.finish()
     except QuorumError as error:
-        m.notes.append(f"the snapshot of leader {role.leader_id} is not used: {error}")
+        m.notes.append(f"rejected the snapshot of leader {role.leader_id}: {error}")
         _give_up(role, download)
         m.in_flight.back_off(role.leader_id, now_s)
         return
@@ -117,4 +117,4 @@ def _install(m: Member, role: Follower, download: SnapshotDownload, now_s: float
     reader.close()
     m.recount_bytes()
     m.raise_high_watermark(snapshot.end_offset)
-    m.notes.append(f"took snapshot {snapshot.file_name} from leader {role.leader_id}")
+    m.notes.append(f"installed snapshot {snapshot.file_name} from leader {role.leader_id}")

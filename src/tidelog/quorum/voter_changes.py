@@ -60,7 +60,9 @@ def handle(m: Member, source: int, request: VoterRequest, now_s: float) -> Voter
 def _changed(m: Member, request: VoterRequest, now_s: float) -> VoterSet:
     """The voters as the request wants them; the order of the checks is Kafka's."""
     if not m.is_same_cluster(request.cluster_id):
-        raise Refused(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this is cluster {m.cluster_id}")
+        raise Refused(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"the request names another cluster; this cluster is {m.cluster_id}"
+        )
     epoch = request.current_leader_epoch if isinstance(request, UpdateRaftVoterRequest) else m.epoch
     error = leader_error(m, epoch)
     if error is not ErrorCode.NONE:
@@ -68,7 +70,7 @@ def _changed(m: Member, request: VoterRequest, now_s: float) -> VoterSet:
     assert isinstance(m.role, Leader)
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     if key.id < 0 or key.directory_id == ZERO_UUID:
-        raise Refused(ErrorCode.INVALID_REQUEST, "a voter is named by its node id and its directory id")
+        raise Refused(ErrorCode.INVALID_REQUEST, "a voter needs a node id and a directory id")
     _check_ready(m, m.role)
     match request:
         case AddRaftVoterRequest():
@@ -82,43 +84,48 @@ def _changed(m: Member, request: VoterRequest, now_s: float) -> VoterSet:
 def _check_ready(m: Member, role: Leader) -> None:
     """A leader changes voters once its own epoch is committed, and the change before it."""
     if m.pending_change is not None:
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is not done")
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "another voter change is still in progress")
     if role.high_watermark < 0:
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, f"nothing of epoch {role.epoch} is committed yet")
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, f"the leader has not committed a record in epoch {role.epoch} yet")
     if m.voters.kraft_version < KRAFT_VERSION_RECONFIGURABLE:
         raise Refused(
-            ErrorCode.UNSUPPORTED_VERSION, f"the voters stand in the config: kraft.version is {m.voters.kraft_version}"
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"controller.quorum.voters defines the voters, because kraft.version is {m.voters.kraft_version}",
         )
     if m.history.latest_offset >= role.high_watermark:
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the last change of the voters is not committed yet")
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the last voter change is not committed yet")
 
 
 def _listeners(m: Member, request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> Endpoints:
     found = tuple((each.name, each.host, each.port) for each in request.listeners)
     if m.config.listener_name and m.config.listener_name not in {name for name, _, _ in found}:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"there is no endpoint for the listener {m.config.listener_name}")
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"the request has no endpoint for the listener {m.config.listener_name}"
+        )
     return found
 
 
 def _added(m: Member, role: Leader, key: ReplicaKey, endpoints: Endpoints, now_s: float) -> VoterSet:
     if key.id in m.voters.voters:
-        raise Refused(ErrorCode.DUPLICATE_VOTER, f"node {key.id} is a voter already")
+        raise Refused(ErrorCode.DUPLICATE_VOTER, f"node {key.id} is already a voter")
     progress = role.replicas.get(key)
     # A voter that has everything to fetch yet would hold up every commit that needs it.
     if progress is None or now_s - progress.last_caught_up_s > m.config.fetch_timeout_s:
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, f"node {key.id} lags behind, or does not fetch from this leader")
+        raise Refused(
+            ErrorCode.REQUEST_TIMED_OUT, f"node {key.id} is behind the leader's log, or does not fetch from this leader"
+        )
     return m.voters.with_voter(Voter(key, endpoints))
 
 
 def _updated(m: Member, key: ReplicaKey, endpoints: Endpoints) -> VoterSet:
     if not m.voters.is_voter(key):
-        raise Refused(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} with directory {key.directory_id} is no voter")
+        raise Refused(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} with directory {key.directory_id} is not a voter")
     return m.voters.with_voter(Voter(key, endpoints))
 
 
 def _removed(m: Member, key: ReplicaKey) -> VoterSet:
     if not m.voters.is_voter(key):
-        raise Refused(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} with directory {key.directory_id} is no voter")
+        raise Refused(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} with directory {key.directory_id} is not a voter")
     if len(m.voters.ids) == 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "the last voter cannot be removed")
     return m.voters.without(key.id)

@@ -57,7 +57,7 @@ def on_response(
                 continue
             answer = answers.get(name)
             if answer is None:
-                yield followed, "asked for its offsets, the leader does not answer"
+                yield followed, "the leader did not answer ListOffsets"
                 continue
             try:
                 problem = _on_answer(followed, leader_id, asked.timestamp, answer, outcome, now_ms)
@@ -87,9 +87,9 @@ def _on_answer(
     partition = followed.partition
     end = partition.log.log_end_offset
     if answer.error_code != ErrorCode.NONE:
-        return f"asked for its offsets, the leader says {error_name(answer.error_code)}"
+        return f"the leader answered ListOffsets with {error_name(answer.error_code)}"
     if answer.offset < 0:
-        return f"asked for its offsets, the leader says {answer.offset}"
+        return f"the leader answered ListOffsets with offset {answer.offset}"
     if asked_for == LATEST and answer.offset >= end:
         followed.asks_for = EARLIEST
         return None

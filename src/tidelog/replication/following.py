@@ -33,7 +33,9 @@ def append_as_follower(partition: Partition, records: Buffer, leader_epoch: Lead
     """The batches as they are, in one append. ApiError if they are damaged or do not go on where this log ends."""
     data, log = memoryview(records), partition.log
     if len(data) < BATCH_OVERHEAD:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition}: {len(data)} bytes hold no batch")
+        raise ApiError(
+            ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition}: {len(data)} bytes hold no complete batch header"
+        )
     try:
         first = read_header(data)
     except WireError as error:
@@ -80,11 +82,13 @@ def begin(partition: Partition, leader_epoch: LeaderEpoch, now_ms: int) -> LogTr
     log = partition.log
     damaged = next((entry for entry in log.epochs.entries if entry.epoch > leader_epoch), None)
     if damaged is not None:
-        reason = f"the log says epoch {damaged.epoch} where the leader's is {leader_epoch}: it is damaged"
+        reason = f"the log has epoch {damaged.epoch}, above the leader's epoch {leader_epoch}: the log is damaged"
         return cut(partition, damaged.start_offset, reason, now_ms)
     if log.latest_epoch != UNDEFINED_EPOCH or log.high_watermark == log.log_end_offset:
         return NOTHING_CUT
-    return cut(partition, log.high_watermark, "the log knows no leader epochs, only its high watermark", now_ms)
+    return cut(
+        partition, log.high_watermark, "the log has no leader epochs, so it is cut at its high watermark", now_ms
+    )
 
 
 def cut_to_divergence(
@@ -100,11 +104,15 @@ def cut_to_divergence(
     if own.epoch == UNDEFINED_EPOCH:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
-            f"{partition.topic_partition}: leader {leader_id} diverges in epoch {epoch}, later than all of this log",
+            f"{partition.topic_partition}: leader {leader_id} reports a divergence in epoch {epoch}, later than "
+            "every epoch of this log",
         )
     offset = min(own.start_offset, end_offset) if own.epoch == epoch else own.start_offset
     before = (log.log_end_offset, log.latest_epoch)
-    reason = f"leader {leader_id} has epoch {epoch} up to offset {end_offset} and nothing later that is known here"
+    reason = (
+        f"leader {leader_id} has epoch {epoch} up to offset {end_offset} and this log has no later epoch "
+        "in common with it"
+    )
     event = cut(partition, offset, reason, now_ms)
     if (log.log_end_offset, log.latest_epoch) == before:
         raise ApiError(
@@ -126,7 +134,7 @@ def cut(partition: Partition, offset: int, reason: str, now_ms: int) -> LogTrunc
     try:
         was_cut = log.truncate_to(offset, now_ms)
     except CorruptSegment as error:
-        partition.go_offline(f"its log is damaged where it has to be cut: {error}")
+        partition.go_offline(f"its log is damaged at the offset of the truncation: {error}")
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} goes offline: {error}") from error
     return _truncated(partition, before, reason) if was_cut else NOTHING_CUT
 
@@ -139,7 +147,7 @@ def start_anew(partition: Partition, leader_id: int, log_start_offset: int, now_
     log = partition.log
     before = _Ends.of(log)
     log.truncate_fully_and_start_at(log_start_offset, now_ms)
-    reason = f"the log of leader {leader_id} begins at {log_start_offset}, and nothing of this one joins it"
+    reason = f"the log of leader {leader_id} begins at {log_start_offset}, and this log does not connect to it"
     return _truncated(partition, before, reason)
 
 

@@ -78,13 +78,16 @@ class IsrControl:
                     self._context.refusals.forget(pending.newcomer)
                 self.commit(leader, Committed(isr=isr, recovering=recovering), answer.partition_epoch)
             case Verdict.TAKE_BACK:
-                self._refused(leader, pending, answer.error_code, "the committed one holds")
+                self._refused(leader, pending, answer.error_code, "the committed ISR stays")
                 leader.isr_state = pending.committed
                 if isinstance(pending, PendingExpand) and answer.error_code == ErrorCode.INELIGIBLE_REPLICA:
                     self._context.refusals.note(pending.newcomer, self._context.newest_brokers, now_s)
             case Verdict.LEAVE_PENDING:
                 self._refused(
-                    leader, pending, answer.error_code, "it may have been committed before, newer metadata will tell"
+                    leader,
+                    pending,
+                    answer.error_code,
+                    "an earlier attempt may have been committed; waiting for newer metadata",
                 )
                 return Outcome()
             case Verdict.RETRY:
@@ -126,7 +129,7 @@ class IsrControl:
         for replica in sorted(leavers):
             broker = self._context.brokers.get(replica)
             if broker is None:
-                stories.append(f"broker {replica} is not registered any more")
+                stories.append(f"broker {replica} is no longer registered")
             elif broker.in_controlled_shutdown:
                 stories.append(f"broker {replica} is shutting down")
             elif broker.fenced:

@@ -79,7 +79,7 @@ class ReplicaManager:
         """The partition, or the refusal a client understands."""
         found = self._partitions.get(topic_partition)
         if found is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} is not on this broker")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no replica of {topic_partition}")
         return found
 
     def announce(self, image: ClusterImage) -> None:
@@ -223,7 +223,7 @@ class ReplicaManager:
             log = self._logs.get_or_create(topic_partition, topic_id, config, now_ms, is_new=is_new)
         except DiskError as error:
             # The directory is offline from here on (its watcher is told); the partition has no replica on this broker.
-            self.on_warning(f"{topic_partition} has no log: {error}")
+            self.on_warning(f"{topic_partition} has no usable log: {error}")
             return None
         partition = Partition(topic_partition, topic_id, self._local_id, log, self.context)
         self._partitions[topic_partition] = partition
@@ -236,7 +236,7 @@ class ReplicaManager:
         del self._partitions[topic_partition]
         self.fetchers.remove(topic_partition)
         # Who waits for a record here looks for another leader, as who asks only now does (P3, P6).
-        partition.go_offline("the partition is gone from this broker", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.go_offline("the partition was removed from this broker", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.on_removed(partition)
         try:
             self._logs.delete(topic_partition)

@@ -110,7 +110,7 @@ class Partition:
         epoch = registration.leader_epoch
         if self.log.latest_epoch >= epoch:
             # E6: records of this epoch are here already, and others like them may have been lost.
-            self.go_offline(f"asked to lead in epoch {epoch}, but epoch {self.log.latest_epoch} has begun here before")
+            self.go_offline(f"elected leader in epoch {epoch}, but its log already has epoch {self.log.latest_epoch}")
             return RoleChange(leadership=True, following=True)
         self.log.assign_epoch_start(epoch, self.log.log_end_offset)
         self.role = leading.new_epoch(registration, self.local_id, self.log, now_s, self.role)
@@ -146,7 +146,7 @@ class Partition:
             older = current_leader_epoch < role.epoch
             raise ApiError(
                 ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"{self.topic_partition} is in leader epoch {role.epoch}, the request says {current_leader_epoch}",
+                f"{self.topic_partition} is in leader epoch {role.epoch}, the request has {current_leader_epoch}",
             )
         return role
 
@@ -275,11 +275,13 @@ class Partition:
         if state is None:
             # With the right epoch it is an assignment that this broker has not replayed yet: the follower tries again.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
-            raise ApiError(code, f"{replica_id} is no replica of {self.topic_partition} as far as this leader knows")
+            raise ApiError(
+                code, f"{replica_id} is not an assigned replica of {self.topic_partition} in this leader's metadata"
+            )
         if 0 <= broker_epoch < self._context.epoch_of(replica_id):
             raise ApiError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"{self.topic_partition}: broker {replica_id} has registered again since epoch {broker_epoch}",
+                f"{self.topic_partition}: broker {replica_id} has a newer registration than epoch {broker_epoch}",
             )
         return state
 

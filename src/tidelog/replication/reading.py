@@ -66,7 +66,7 @@ def diverging(log: Log, last_fetched_epoch: int, fetch_offset: int) -> tuple[int
     if epoch == -1 and end_offset == -1:
         raise ApiError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{log.topic_partition}: epoch {last_fetched_epoch} of the last fetched record is not known here",
+            f"{log.topic_partition}: epoch {last_fetched_epoch} of the last fetched record is not in this leader's log",
         )
     if epoch < last_fetched_epoch or end_offset < fetch_offset:
         return epoch, end_offset

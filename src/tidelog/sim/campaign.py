@@ -261,7 +261,7 @@ class _Run:
             failure = self._not_alive(f"{Spinning.__name__}: {error}")
         except (ApiError, ClientError) as error:
             # Whoever reads everything back is answered, once faults are over.
-            failure = self._not_alive(f"a client was refused for good: {type(error).__name__}: {error}")
+            failure = self._not_alive(f"a client got an error that it must not retry: {type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on to other seeds and names this one
             told = [line.rstrip() for line in traceback.format_exception(error)]
             what = f"{type(error).__name__}: {error}"
@@ -315,7 +315,7 @@ class _Run:
                 if not _has_to_end(error, node.config.log_dirs)
             ]
             if sum(end.end is End.RETURNED and not end.asked for end in exits) > len(node.failures):
-                found.append(f"node {node_id} ended, and nobody had asked it to")
+                found.append(f"node {node_id} ended without a request")
         return found
 
     def _on_metadata(self, node_id: int, image: ClusterImage, delta: MetadataDelta) -> None:
@@ -344,7 +344,7 @@ class _Run:
         end = cluster.loop.time() + settings.seconds
         await self._injector.run(settings.least_faults)
         if self._injector.struck < settings.least_faults:
-            raise Unsettled(f"{self._injector.struck} faults struck, {settings.least_faults} are to")
+            raise Unsettled(f"only {self._injector.struck} of at least {settings.least_faults} faults took effect")
         await asyncio.sleep(max(0.0, end - cluster.loop.time()))
         if settings.works:
             self._injector.set_clocks_right()
@@ -392,4 +392,4 @@ class _Run:
     def _lacking_batches(self) -> str | None:
         """Faults end by themselves, so that writers get on whatever was planned."""
         batches, least = self._writers.ledger.batches, self._settings.least_batches
-        return None if batches >= least else f"{batches} batches are acknowledged, {least} are to be"
+        return None if batches >= least else f"only {batches} of at least {least} batches were acknowledged"

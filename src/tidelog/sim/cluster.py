@@ -226,7 +226,7 @@ class SimCluster:
         deadline = self.loop.time() + timeout_s
         while not holds():
             if self.loop.time() >= deadline:
-                raise TimeoutError(f"did not hold within {timeout_s:g} s of virtual time")
+                raise TimeoutError(f"the condition did not hold within {timeout_s:g} s of virtual time")
             await asyncio.sleep(every_s)
 
     def close(self) -> None:
@@ -255,7 +255,7 @@ class SimCluster:
         """The running `Node`."""
         found = self.nodes[node_id].node
         if found is None:
-            raise NotRunning(f"node {node_id} does not run")
+            raise NotRunning(f"node {node_id} is not running")
         return found
 
     def is_running(self, node_id: int) -> bool:

@@ -192,4 +192,4 @@ class SimDisk(MemoryDisk):
 
 
 def _gone(operation: str, path: str) -> NoReturn:
-    raise ProcessGone(f"{operation} of {path} by a process that is gone")
+    raise ProcessGone(f"{operation} of {path} by a process that has ended")

@@ -87,11 +87,13 @@ class Durability:
                 given["replication_factor" if name == "rf" else "min_insync_replicas"] = int(value)
             else:
                 raise BadConfiguration(
-                    f"{part!r} in {text!r}: wanted are rf=1..{BROKERS}, min=1..{BROKERS}, acks=all or 1, unclean, fsync"
+                    f"{part!r} in {text!r}; use rf=1..{BROKERS}, min=1..{BROKERS}, acks=all or 1, unclean, fsync"
                 )
         found = cls(**given)
         if found.min_insync_replicas > found.replication_factor:
-            raise BadConfiguration(f"{text!r}: min.insync.replicas above the replication factor takes no writes")
+            raise BadConfiguration(
+                f"{text!r}: with min.insync.replicas above the replication factor no write is accepted"
+            )
         return found
 
     def topic_config(self) -> dict[str, str]:

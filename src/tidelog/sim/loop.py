@@ -113,13 +113,13 @@ class VirtualLoop(SimLoop):
         while not self._stopping:
             if not ready:
                 if not schedule.advance():
-                    raise Deadlock(f"nothing left to happen at {schedule.now:.6f} s")
+                    raise Deadlock(f"every task is waiting and no timer is left at {schedule.now:.6f} s")
                 if schedule.now > moment:
                     moment, bound = schedule.now, self.steps + MOST_AT_ONCE
             # Once a turn: one turn runs what was ready before it, which is not much.
             if self.steps > bound:
                 raise Spinning(
-                    f"{MOST_AT_ONCE} callbacks at {moment:.6f} s and no time passes; "
+                    f"{MOST_AT_ONCE} callbacks at {moment:.6f} s without progress of time; "
                     f"the last was {_told(handle)}, the next is {_told(ready[0] if ready else None)}"
                 )
             # Only what is ready now: what these callbacks schedule comes after the timers that are due by then.

@@ -110,7 +110,7 @@ class Machine:
     @property
     def ports(self) -> Ports:
         if self._ports is None:
-            raise NotRunning(f"nothing runs on {self.host}")
+            raise NotRunning(f"no process runs on {self.host}")
         return self._ports
 
     @property
@@ -121,7 +121,7 @@ class Machine:
 
     def start(self, program: Program) -> asyncio.Future[Exit]:
         """Power on if need be, and the program begins. The future is the world's: how the process ends, some time."""
-        assert self._ports is None, f"a process runs on {self.host} already"
+        assert self._ports is None, f"a process already runs on {self.host}"
         if self._no_power is not None:
             if self._no_power in self._world.network.cuts:
                 # Or all cuts were healed meanwhile.
@@ -148,7 +148,7 @@ class Machine:
     def ended(self) -> asyncio.Future[Exit]:
         """How the process that runs now ends, some time."""
         if self._ended is None:
-            raise NotRunning(f"nothing runs on {self.host}")
+            raise NotRunning(f"no process runs on {self.host}")
         return self._ended
 
     def ask_to_stop(self) -> None:

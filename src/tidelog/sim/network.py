@@ -138,7 +138,7 @@ class Network:
         else:
             near = await self._handshake_over(there, back, loop, host, target, port, local_host)
         if near is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"no listener on {host}:{port}")
         protocol: Any = factory()
         near.set_protocol(protocol)
         protocol.connection_made(near)

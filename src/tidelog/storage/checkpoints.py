@@ -34,7 +34,9 @@ class NewerFormat(StorageFormatError):
     """Written by a newer version."""
 
     def __init__(self, path: str, version: object, supported: int) -> None:
-        super().__init__(f"{path} has format version {version}, this version of Tidelog reads up to {supported}")
+        super().__init__(
+            f"{path} has format version {version}, but this version of Tidelog reads only up to {supported}"
+        )
 
 
 class CorruptCheckpoint(StorageFormatError):
@@ -50,10 +52,10 @@ class CorruptCheckpoint(StorageFormatError):
 def _read_table(disk: Disk, path: str, parse: Callable[[list[str]], Row]) -> list[Row]:
     lines = _text(disk, path).splitlines()
     if len(lines) < 2:
-        raise CorruptCheckpoint(path, f"{len(lines)} lines, at least the version and the count are expected")
+        raise CorruptCheckpoint(path, f"{len(lines)} lines, but a version and a count are required")
     _check_version(path, lines[0])
     if not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
-        raise CorruptCheckpoint(path, f"it announces {lines[1]!r} entries and has {len(lines) - 2}")
+        raise CorruptCheckpoint(path, f"its header counts {lines[1]!r} entries, but it has {len(lines) - 2}")
     rows: list[Row] = []
     for line in lines[2:]:
         try:
@@ -213,9 +215,9 @@ def read_clean_shutdown(disk: Disk, path: str) -> int | None:
         content = json.loads(_text(disk, path))
         version, epoch = content["version"], content["brokerEpoch"]
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptCheckpoint(path, "not the JSON of a clean shutdown") from error
+        raise CorruptCheckpoint(path, "not valid JSON") from error
     if not isinstance(version, int) or not isinstance(epoch, int):
-        raise CorruptCheckpoint(path, "version and brokerEpoch are numbers")
+        raise CorruptCheckpoint(path, "version and brokerEpoch must be numbers")
     if version > _VERSION:
         raise NewerFormat(path, version, _VERSION)
     return epoch

@@ -321,4 +321,4 @@ class Cleaning:
     def _check_living(self, group: list[Segment]) -> None:
         self.check()
         if not set(group) <= set(self.log.segments):
-            raise CleaningAborted(f"{self.log.topic_partition}: retention deleted what was being cleaned")
+            raise CleaningAborted(f"{self.log.topic_partition}: retention deleted the segments being cleaned")

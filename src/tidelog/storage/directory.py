@@ -14,7 +14,9 @@ class LogDirectoryOffline(DiskError):
     """Refused because of an earlier failure; carries that failure's errno and path."""
 
     def __init__(self, directory: str, cause: DiskError) -> None:
-        super().__init__(cause.errno or 0, f"log directory {directory} is offline since: {cause.strerror}", cause.path)
+        super().__init__(
+            cause.errno or 0, f"log directory {directory} is offline after an error: {cause.strerror}", cause.path
+        )
 
 
 class LogDirectory:

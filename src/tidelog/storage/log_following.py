@@ -22,7 +22,7 @@ def batches_to_append(log: "Log", records: memoryview, leader_epoch: int | None)
         if header.base_offset < expected or header.last_offset_delta < 0:
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
-                f"{log.topic_partition}: a batch at offset {header.base_offset} where {expected} comes next",
+                f"{log.topic_partition}: a batch at offset {header.base_offset}, but the next offset is {expected}",
             )
         expected = header.base_offset + header.last_offset_delta + 1
         if leader_epoch is not None:

@@ -204,7 +204,7 @@ class LogManager:
             with suppress(DiskError):
                 self._set_aside(partition, STRAY_SUFFIX)
         elif home != twin.path:
-            raise CorruptCheckpoint(directory.path, f"{partition} is in {twin.path} as well")
+            raise CorruptCheckpoint(directory.path, f"{partition} is also in {twin.path}")
         return home == directory.path
 
     def _load_one(
@@ -244,7 +244,7 @@ class LogManager:
                     first_lost_offset=log.log_end_offset,
                     last_lost_offset=high_watermark - 1,
                     leader_epochs=(),
-                    reason=f"the high watermark was written down as {high_watermark}, the log has not been kept so far",
+                    reason=f"the checkpointed high watermark is {high_watermark}, but the log ends before it",
                 )
             )
 

@@ -271,7 +271,7 @@ def _write_rest(fd: int, view: memoryview, offset: int) -> None:
     while len(view) > 0:
         written = os.pwrite(fd, view, offset)
         if written == 0:
-            raise OSError(errno.ENOSPC, "the kernel wrote nothing")
+            raise OSError(errno.ENOSPC, "the kernel wrote 0 bytes")
         view = view[written:]
         offset += written
 

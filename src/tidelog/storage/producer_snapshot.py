@@ -58,10 +58,10 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     """The entries of a file written by us or by Kafka; CorruptSnapshot for anything else."""
     if len(data) < _PREFIX.size + _COUNT.size:
-        raise CorruptSnapshot(f"{len(data)} bytes are no snapshot")
+        raise CorruptSnapshot(f"{len(data)} bytes are too few for a snapshot")
     version, crc = _PREFIX.unpack_from(data)
     if version != VERSION:
-        raise CorruptSnapshot(f"version {version}, {VERSION} is supported")
+        raise CorruptSnapshot(f"version {version}, but only {VERSION} is supported")
     if crc32c(memoryview(data)[_PREFIX.size :]) != crc:
         raise CorruptSnapshot("the CRC does not match")
     (count,) = _COUNT.unpack_from(data, _PREFIX.size)
@@ -114,6 +114,6 @@ def _read_extension(data: bytes, pos: int, entries: list[ProducerEntry]) -> None
             ]
             pos = end
     except struct_error as error:
-        raise CorruptSnapshot(f"the batches are cut: {error}") from error
+        raise CorruptSnapshot(f"the batches end early: {error}") from error
     if pos != len(data):
         raise CorruptSnapshot(f"{len(data) - pos} bytes after the last producer")

@@ -99,7 +99,9 @@ def load_stepwise(
     yield from loader.load_segments(names, log_start_offset)
     start = max(log_start_offset, loader.segments[0].base_offset) if len(loader.segments) else log_start_offset
     if loader.log_end_offset < start and len(loader.segments):
-        notes.append(f"the log ends at {loader.log_end_offset}, before its start offset {start}: it starts anew there")
+        notes.append(
+            f"the log ends at {loader.log_end_offset}, before its start offset {start}; restarting the empty log there"
+        )
         for segment in reversed(list(loader.segments)):
             loader.drop(segment)
         # In which epochs the records between were written, nobody here knows any more.
@@ -207,9 +209,7 @@ class _Loader:
             self.segments.add(self._open(base, names, stem))
         if not bases:
             if self.recovery_point > log_start_offset:
-                raise CorruptSegment(
-                    f"{self.directory} is empty, but had been flushed up to offset {self.recovery_point}"
-                )
+                raise CorruptSegment(f"{self.directory} is empty, but was flushed up to offset {self.recovery_point}")
             return
         if self.clean_shutdown:
             self._doubt_marker(names)
@@ -227,7 +227,7 @@ class _Loader:
         if self.log_end_offset < self.recovery_point and self.recovery_point > log_start_offset:
             raise CorruptSegment(
                 f"{self.directory} ends at offset {self.log_end_offset}, but everything below its recovery point "
-                f"{self.recovery_point} had been flushed: records are missing"
+                f"{self.recovery_point} was flushed: records are missing"
             )
 
     def _doubt_marker(self, names: dict[str, int]) -> None:
@@ -248,10 +248,12 @@ class _Loader:
                 problem = str(error)
                 active.size = names[f"{active.base_offset:020d}{LOG_SUFFIX}"]
         if self.log_end_offset > self.recovery_point:
-            problem = f"the log goes on to {self.log_end_offset}"
+            problem = f"the log ends at {self.log_end_offset}"
         if problem:
             self.clean_shutdown = False
-            self.notes.append(f"not what was shut down cleanly: flushed up to {self.recovery_point}, but {problem}")
+            self.notes.append(
+                f"the clean-shutdown marker does not match: flushed up to {self.recovery_point}, but {problem}"
+            )
 
     def _open(self, base: int, names: dict[str, int], stem: str) -> Segment:
         return Segment(
@@ -298,21 +300,21 @@ class _Loader:
             return
         problem = ""
         if last is not None and last.partition_leader_epoch > self.epochs.latest_epoch:
-            problem = f"ended with epoch {self.epochs.latest_epoch}, the log with {last.partition_leader_epoch}"
+            problem = f"ends with epoch {self.epochs.latest_epoch}, but the log with {last.partition_leader_epoch}"
         elif self.epochs.entries:
             known_from = self.epochs.entries[0].start_offset
             if known_from > max(filled[0].base_offset, log_start_offset):
                 # Behind a hole that compaction left?
                 _, first = next(filled[0].headers())
                 if known_from > first.last_offset:
-                    problem = f"began at offset {known_from}, the log at {first.base_offset}"
+                    problem = f"begins at offset {known_from}, but the log at {first.base_offset}"
         if problem:
             self.epochs.clear()
             for segment in filled:
                 for _, header in segment.headers():
                     if header.partition_leader_epoch > self.epochs.latest_epoch:
                         self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self.notes.append(f"read the leader epochs from the batches: the checkpoint {problem}")
+            self.notes.append(f"rebuilt the leader epochs from the batches: the checkpoint {problem}")
 
     # -- after an unclean end
 
@@ -326,17 +328,20 @@ class _Loader:
             if expected is not None and segment.base_offset != expected:
                 if expected < self.recovery_point:
                     raise CorruptSegment(
-                        f"{segment.path} follows on a log that ends at {expected}, and had been flushed up to offset "
+                        f"{segment.path} does not continue the log, which ends at {expected}, but was flushed "
+                        "up to offset "
                         f"{self.recovery_point}"
                     )
-                self._drop_from(unflushed[number:], f"it starts at {segment.base_offset}, the log ends at {expected}")
+                self._drop_from(
+                    unflushed[number:], f"it starts at {segment.base_offset}, but the log ends at {expected}"
+                )
                 break
             end, cut = yield from self._recover_segment(segment)
             expected = self.log_end_offset = end
             if segment is not unflushed[-1]:
                 segment.become_inactive()
             if cut and number + 1 < len(unflushed):
-                self._drop_from(unflushed[number + 1 :], "it stands behind a torn batch")
+                self._drop_from(unflushed[number + 1 :], "it follows a torn batch")
                 break
 
     def _write_again(self, segment: Segment, chunk: bytes, start: int, first: int, end: int) -> None:
@@ -361,9 +366,7 @@ class _Loader:
         # Newest first: were the order reversed, a crash between two removals would leave a gap.
         for segment in reversed(segments):
             if segment.base_offset < self.recovery_point:
-                raise CorruptSegment(
-                    f"{segment.path} lies below the recovery point {self.recovery_point}, but {reason}"
-                )
+                raise CorruptSegment(f"{segment.path} is below the recovery point {self.recovery_point}, but {reason}")
             self.notes.append(f"removed {segment.path} ({segment.size} bytes): {reason}")
             self.bytes_cut += segment.size
             self.drop(segment)
@@ -398,7 +401,7 @@ class _Loader:
                 break
             size = header.size_in_bytes
             if size > file_end - position:
-                problem = f"a batch of {size} bytes stands {file_end - position} bytes before the end"
+                problem = f"a batch of {size} bytes begins {file_end - position} bytes before the end of the file"
                 break
             if position - start + size > len(chunk):
                 self._write_again(segment, chunk, start, synced_to, position)

@@ -73,7 +73,7 @@ class TransactionIndex:
             return []
         data = self._file.pread(self._size, 0)
         if len(data) != self._size or self._size % ENTRY_SIZE:
-            raise CorruptTxnIndex(f"{self.path}: {len(data)} bytes are no whole entries")
+            raise CorruptTxnIndex(f"{self.path}: {len(data)} bytes are not a whole number of entries")
         found: list[AbortedTxn] = []
         previous = self.base_offset - 1
         for version, *fields in _ENTRY.iter_unpack(data):

@@ -188,7 +188,10 @@ def validate_step_by_step(
     max_timestamp = header.max_timestamp
     if codec is not header.codec or compacted or config.tidelog_record_validation == "full":
         if header.record_count > MAX_WALKED_RECORDS:
-            raise _invalid(f"{header.record_count} records in a batch that must be read, {MAX_WALKED_RECORDS} may be")
+            raise _invalid(
+                f"{header.record_count} records in a batch whose records must be read; the limit is "
+                f"{MAX_WALKED_RECORDS}"
+            )
         try:
             payload = record_payload(records, header, max_decompressed)
             max_timestamp = _check_records(payload, header, config, now_ms, compacted)
@@ -226,7 +229,7 @@ def _check_marker(batch: memoryview) -> None:
 def _read_only_batch(records: memoryview) -> BatchHeader:
     """The header, if the bytes are exactly one batch of magic 2."""
     if not records:
-        raise _invalid("a partition's records must be exactly one batch, there is none")
+        raise _invalid("a partition's records must be exactly one batch, but the request has none")
     if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] in _OLD_MAGICS:
         raise _invalid(f"message format {records[MAGIC_POSITION]} is not supported, only 2")
     try:
@@ -235,10 +238,11 @@ def _read_only_batch(records: memoryview) -> BatchHeader:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if header.size_in_bytes > len(records):
         raise ApiError(
-            ErrorCode.CORRUPT_MESSAGE, f"batch claims {header.size_in_bytes} bytes, {len(records)} are there"
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the batch header has the length {header.size_in_bytes}, but {len(records)} bytes follow",
         )
     if header.size_in_bytes < len(records):
-        raise _invalid("a partition's records must be exactly one batch, there is more")
+        raise _invalid("a partition's records must be exactly one batch, but more bytes follow it")
     return header
 
 
@@ -246,12 +250,12 @@ def _check_size(header: BatchHeader, config: TopicConfig) -> None:
     if header.size_in_bytes > config.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+            f"the batch has {header.size_in_bytes} bytes; max.message.bytes is {config.max_message_bytes}",
         )
     if header.size_in_bytes > config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {header.size_in_bytes} bytes, segment.bytes is {config.segment_bytes}",
+            f"the batch has {header.size_in_bytes} bytes; segment.bytes is {config.segment_bytes}",
         )
 
 
@@ -266,7 +270,7 @@ def _damaged(header: BatchHeader) -> ApiError:
 
 def _check_attributes(header: BatchHeader, origin: AppendOrigin, allow_zstd: bool) -> None:
     if header.attributes & UNUSED_MASK:
-        raise _invalid(f"attributes {header.attributes & 0xFFFF:#06x} use bits without a meaning")
+        raise _invalid(f"attributes {header.attributes & 0xFFFF:#06x} set undefined bits")
     if header.attributes & CODEC_MASK >= len(CODECS):
         raise _invalid(f"unknown compression codec id {header.attributes & CODEC_MASK}")
     if header.codec is Codec.ZSTD and not allow_zstd:

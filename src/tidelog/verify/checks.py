@@ -68,7 +68,7 @@ class Check:
 
 class LostWrite(Check):
     name = "lost-write"
-    statement = "a value that was acknowledged is in the log"
+    statement = "an acknowledged value is in the log"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for producer, sends in evidence.sends.items():
@@ -88,7 +88,7 @@ class LostWrite(Check):
 
 class AbortedRead(Check):
     name = "aborted-read"
-    statement = "a value the broker refused is never read"
+    statement = "a rejected value is never read"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for stray in evidence.strays:
@@ -107,7 +107,7 @@ class AbortedRead(Check):
     def _refused(self, evidence: Evidence, code: int, offset: int, time_ms: int | None, who: str) -> Violation:
         return self._found(
             evidence,
-            f"{words(code)} was refused, and {who} found it at offset {offset}",
+            f"{words(code)} was rejected, but {who} found it at offset {offset}",
             offsets=(offset,),
             codes=(code,),
             time_ms=time_ms,
@@ -116,17 +116,17 @@ class AbortedRead(Check):
 
 class UnsentRead(Check):
     name = "unsent-read"
-    statement = "every value read was sent to that partition in this run, and is whole"
+    statement = "every read value was sent to that partition in this run, and is intact"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for code, offset in evidence.unsent:
-            detail = f"{words(code)} at offset {offset}: nobody sent it"
+            detail = f"{words(code)} at offset {offset}, but no producer sent it"
             yield self._found(evidence, detail, offsets=(offset,), codes=(code,))
         for stray in evidence.strays:
             if not evidence.was_sent(stray.code):
                 yield self._found(
                     evidence,
-                    f"{stray.witness} found {words(stray.code)} at offset {stray.offset}: nobody sent it",
+                    f"{stray.witness} found {words(stray.code)} at offset {stray.offset}, but no producer sent it",
                     offsets=(stray.offset,),
                     codes=(stray.code,),
                     time_ms=stray.time_ms,
@@ -135,7 +135,7 @@ class UnsentRead(Check):
 
 class InconsistentOffsets(Check):
     name = "inconsistent-offsets"
-    statement = "an offset has one value, whoever reads it or is told of it, and whenever"
+    statement = "an offset has one value, in every read and every acknowledgement"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         by_offset: dict[int, list[Stray]] = {}
@@ -185,14 +185,14 @@ class Duplicate(Check):
 
 class PrecommittedRead(Check):
     name = "precommitted-read"
-    statement = "a value that a consumer has read stays in the log"
+    statement = "a value that a consumer read stays in the log"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for stray in evidence.strays:
             if stray.was_read and evidence.was_sent(stray.code) and evidence.place_of(stray.code) == NOWHERE:
                 yield self._found(
                     evidence,
-                    f"{stray.witness} found {words(stray.code)} at offset {stray.offset}; it is in the log no more",
+                    f"{stray.witness} found {words(stray.code)} at offset {stray.offset}; it is no longer in the log",
                     offsets=(stray.offset,),
                     codes=(stray.code,),
                     time_ms=stray.time_ms,
@@ -201,7 +201,7 @@ class PrecommittedRead(Check):
 
 class PollSkip(Check):
     name = "poll-skip"
-    statement = "a consumer leaves out no offset that has a record"
+    statement = "a consumer skips no offset that has a record"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for who, reads in evidence.readers():
@@ -209,7 +209,7 @@ class PollSkip(Check):
                 if run.offset > run.expected and _any_record(evidence, run.expected, run.offset):
                     yield self._found(
                         evidence,
-                        f"{who} was at offset {run.expected} and got {run.offset}",
+                        f"{who} expected offset {run.expected} and got {run.offset}",
                         offsets=(run.expected, run.offset),
                         codes=(reads.values[run.first],),
                         time_ms=reads.time_ms(run.first),
@@ -226,7 +226,7 @@ class NonmonotonicPoll(Check):
                 if run.offset < run.expected:
                     yield self._found(
                         evidence,
-                        f"{who} was at offset {run.expected} and got {run.offset}",
+                        f"{who} expected offset {run.expected} and got {run.offset}",
                         offsets=(run.expected, run.offset),
                         codes=(reads.values[run.first],),
                         time_ms=reads.time_ms(run.first),
@@ -235,7 +235,7 @@ class NonmonotonicPoll(Check):
 
 class NonmonotonicSend(Check):
     name = "nonmonotonic-send"
-    statement = "what an idempotent producer sends later has a higher offset, as it was told and as it is in the log"
+    statement = "a later value of an idempotent producer has a higher offset, in its acknowledgement and in the log"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for producer, sends in evidence.sends.items():
@@ -264,7 +264,7 @@ class NonmonotonicSend(Check):
 
 class Unseen(Check):
     name = "unseen"
-    statement = "every acknowledged value in the log reaches every consumer in the end"
+    statement = "every acknowledged value in the log reaches every consumer"
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
         for reader, reads in evidence.reads.items():
@@ -275,7 +275,7 @@ class Unseen(Check):
                         continue
                     yield self._found(
                         evidence,
-                        f"reader {reader} never got {words(code)} at offset {offset}",
+                        f"consumer {reader} never got {words(code)} at offset {offset}",
                         offsets=(offset,),
                         codes=(code,),
                     )
@@ -303,7 +303,7 @@ class DenseOffsets(Check):
 
 class Liveness(Check):
     name = "liveness"
-    statement = "once faults are healed every write is answered and every log can be read to its end"
+    statement = "after all faults are healed, every write gets an answer and every log can be read to its end"
     needs_final_log = False
 
     def violations(self, evidence: Evidence) -> Iterator[Violation]:
@@ -313,7 +313,7 @@ class Liveness(Check):
                 sequence = sends.outcomes.index(PENDING)
                 yield self._found(
                     evidence,
-                    f"producer {producer} has no answer to {pending} writes, the first is {sequence}",
+                    f"producer {producer} got no answer to {pending} writes; the first is {sequence}",
                     codes=(code_of(producer, sequence),),
                     time_ms=sends.times_ms[sequence],
                 )

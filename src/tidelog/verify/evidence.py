@@ -117,7 +117,11 @@ class Evidence:
                     code = code_of(producer, sequence)
                     if self.value_at(offset) != code:
                         yield Stray(
-                            offset, code, sends.times_ms[sequence], f"producer {producer} was told", was_read=False
+                            offset,
+                            code,
+                            sends.times_ms[sequence],
+                            f"the acknowledgement to producer {producer}",
+                            was_read=False,
                         )
 
 

@@ -27,7 +27,8 @@ class FinalRead(Worker):
     ) -> None:
         super().__init__()
         self.logs = {
-            partition: FinalLog(reads=Reads(partition), incomplete="it was not begun") for partition in partitions
+            partition: FinalLog(reads=Reads(partition), incomplete="the final read did not start")
+            for partition in partitions
         }
         self._make = make
         self._kafka = kafka
@@ -57,12 +58,12 @@ class FinalRead(Worker):
                 log.incomplete = None
                 return
             except self._kafka.KafkaException as error:
-                log.incomplete = f"its offsets are not known: {error}"
+                log.incomplete = f"its offsets are unknown: {error}"
                 if self._now_ms() > deadline:
                     return
 
     def _read(self, consumer: Any, partitions: list[int], deadline: int) -> None:
-        last_error = "no more records came"
+        last_error = "no more records arrived"
         while not self.stopping.is_set():
             left = [each for each in partitions if self.logs[each].reads.position < self.logs[each].end_offset]
             if not left or self._now_ms() > deadline:

@@ -39,7 +39,7 @@ def read_history(path: Path) -> History:
                 else:
                     _add(history, fields)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-                raise VerifyError(f"{path}, line {number}: not a line of a history ({error})") from error
+                raise VerifyError(f"{path}, line {number}: not a line of a history file ({error})") from error
     if history is None:
         raise VerifyError(f"{path} is empty")
     return history
@@ -106,7 +106,7 @@ def _between(marks: list[tuple[int, int]], first: int, last: int) -> list[tuple[
 
 def _begin(fields: dict[str, Any]) -> History:
     if fields["type"] != "run" or fields["version"] != FORMAT_VERSION:
-        raise ValueError("the first line is not that of a run")
+        raise ValueError("the first line does not describe a run")
     return History(
         topic=fields["topic"],
         partitions=fields["partitions"],

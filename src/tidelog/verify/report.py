@@ -19,11 +19,11 @@ def summary(result: Result) -> list[str]:
     ]
     if result.readers_reopened or result.producers_reopened:
         lines.append(
-            f"began anew after an error: {result.readers_reopened} times a consumer, {result.producers_reopened} times"
-            f" a producer; the last: {result.last_error}"
+            f"reopened after an error: consumers {result.readers_reopened} times, producers"
+            f" {result.producers_reopened} times; the last error: {result.last_error}"
         )
     if result.topic_kept:
-        lines.append(f"the topic {workload.topic} is kept")
+        lines.append(f"topic {workload.topic} is kept")
     return lines
 
 
@@ -32,7 +32,7 @@ def counted(judgement: Judgement) -> list[str]:
     lines = [
         f"records: {counts.sent} sent, {counts.acknowledged} acknowledged, {counts.refused} refused,"
         f" {counts.unknown} of unknown fate, {counts.unanswered} unanswered",
-        f"reads: {counts.read} by the consumers, {counts.final} in the logs in the end",
+        f"reads: {counts.read} by the consumers, {counts.final} in the final read",
     ]
     if counts.faults:
         faults = ", ".join(f"{number} {kind}" for kind, number in counts.faults.items())

@@ -81,7 +81,7 @@ class FaultDriver:
         healed_ms = now_ms()
         missing = None if self.broken else await watch.wait_whole(WHOLE_TIMEOUT_S)
         if missing is not None:
-            self.broken = f"{WHOLE_TIMEOUT_S:g} s after {self.under_way} was undone: {missing}"
+            self.broken = f"{WHOLE_TIMEOUT_S:g} s after the end of {self.under_way}: {missing}"
         self.events.append(
             FaultEvent(
                 kind=fault.name,

@@ -66,7 +66,7 @@ async def run(
     await client.refresh([])
     workload, brokers = plan.workload, len(client.metadata.brokers)
     if plan.faults.kinds and port is None:
-        raise VerifyError("faults need a cluster that lets itself be hit")
+        raise VerifyError("faults need a cluster that tidelog up or Cluster started; pass its directory with --data")
     driver = FaultDriver(port, plan.faults) if port is not None and plan.faults.kinds else None
     await create_topic(
         client,
@@ -123,7 +123,7 @@ class _Session:
         plan, history = self._plan, self.history
         self._tasks.append(asyncio.create_task(self._watch.run()))
         if missing := await self._watch.wait_whole(plan.settle_s):
-            raise VerifyError(f"the cluster is not whole to begin with: {missing}")
+            raise VerifyError(f"the cluster is not healthy at the start: {missing}")
         for worker in [*self._readers, *self._senders]:
             self._start(worker)
         ends_ms = self._now_ms() + int(plan.seconds * 1000)

@@ -121,7 +121,7 @@ def _consume(library: Any, bootstrap: str, topic: str, records: int) -> float:
         while read < records:
             found = consumer.consume(min(_FETCHED_AT_ONCE, records - read), _PATIENCE_S)
             if not found:
-                raise VerifyError(f"only {read} of {records} records came back")
+                raise VerifyError(f"only {read} of {records} records were read")
             for message in found:
                 if message.error() is not None:
                     raise VerifyError(f"cannot read: {message.error()}")

@@ -106,7 +106,7 @@ def judge(history: History, thresholds: Thresholds, faults_asked: tuple[str, ...
     counts = count(history, faults_asked)
     failures = [f"{finding.check.name}: {finding.count}" for finding in findings if finding.count]
     if history.not_whole is not None:
-        failures.append(f"the cluster was not whole in the end: {history.not_whole}")
+        failures.append(f"the cluster was not healthy at the end: {history.not_whole}")
     short = _shortfalls(counts, thresholds)
     if failures:
         return Judgement(verdict=Verdict.FAILED, counts=counts, findings=findings, reasons=tuple(failures))

@@ -60,7 +60,7 @@ class View:
                     return f"partition {number} has no leader"
                 if set(partition.isr_nodes) != set(partition.replica_nodes):
                     isr, replicas = sorted(partition.isr_nodes), sorted(partition.replica_nodes)
-                    return f"partition {number}: {isr} of {replicas} are in sync, as broker {broker} knows"
+                    return f"partition {number}: {isr} of {replicas} are in sync, by the metadata of broker {broker}"
                 if partition.leader_epoch != newest[number].leader_epoch:
                     epoch = newest[number].leader_epoch
                     return f"partition {number}: broker {broker} does not know leader epoch {epoch}"
@@ -106,7 +106,7 @@ class Watch:
             await asyncio.gather(*(self._look_at(broker) for broker in self.brokers))
         finally:
             for connection in self._connections.values():
-                connection.abort("nobody watches any more")
+                connection.abort("the watch ended")
 
     async def next_view(self) -> View:
         """What every broker answers when it is asked after this call."""
@@ -139,7 +139,7 @@ class Watch:
                     if partition.error_code == ErrorCode.NONE and partition.leader_epoch > newest:
                         newest, leader = partition.leader_epoch, partition.leader_id
         if leader < 0:
-            raise VerifyError("no broker can tell which node is the active controller")
+            raise VerifyError("no broker knows the active controller")
         return leader
 
     async def _look_at(self, broker: int) -> None:

@@ -1,4 +1,4 @@
-"""Topics that somebody needs and that cannot be made: clients get a code, the node's log the reason, once."""
+"""Topics that somebody needs and that cannot be created: clients get a code, the node's log the reason, once."""
 
 import logging
 
@@ -27,7 +27,7 @@ def test_an_offsets_topic_that_cannot_be_made_is_explained(caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING, "tidelog.broker"):
         on_virtual_time(story)
     said = [record.message for record in caplog.records if record.name == "tidelog.broker"]
-    line = f"topic __consumer_offsets cannot be made: {WHY}; see offsets.topic.replication.factor"
+    line = f"topic __consumer_offsets cannot be created: {WHY}; see offsets.topic.replication.factor"
     assert said == [line] * 3  # of seven: the log is not the clients' to fill
 
 
@@ -40,4 +40,4 @@ def test_so_is_any_other(caplog: pytest.LogCaptureFixture) -> None:
 
     with caplog.at_level(logging.WARNING, "tidelog.broker"):
         on_virtual_time(story)
-    assert f"topic orders cannot be made: {WHY}; see default.replication.factor" in caplog.messages
+    assert f"topic orders cannot be created: {WHY}; see default.replication.factor" in caplog.messages

@@ -182,7 +182,7 @@ def test_an_unclean_election_loses_records_and_names_them(way: str, caplog: pyte
         on_virtual_cluster(story, brokers=2, controllers=CONTROLLERS)
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     (elected,) = [line for line in warnings if " to 1 in epoch" in line]
-    assert "unclean" in elected and "complete before 2" in elected
+    assert "unclean" in elected and "complete before: 2" in elected
     (began,) = [line for line in warnings if "leads uncleanly" in line]
     assert "from offset 1 " in began
     (lost,) = [line for line in warnings if "are lost here" in line]

@@ -141,16 +141,21 @@ def test_a_controller_that_joins_later_knows_no_voters() -> None:
 @pytest.mark.parametrize(
     ("base", "quorum", "flags", "line"),
     [
-        (CONTROLLER, STATIC, STANDALONE, "--standalone: the voters stand in controller.quorum.voters"),
-        (CONTROLLER, STATIC, LISTED, "--initial-controllers: the voters stand in controller.quorum.voters"),
-        (CONTROLLER, STATIC, LATER, "--no-initial-controllers: the voters stand in controller.quorum.voters"),
+        (CONTROLLER, STATIC, STANDALONE, "--standalone: controller.quorum.voters already names the voters"),
+        (CONTROLLER, STATIC, LISTED, "--initial-controllers: controller.quorum.voters already names the voters"),
+        (CONTROLLER, STATIC, LATER, "--no-initial-controllers: controller.quorum.voters already names the voters"),
         (BROKER, DYNAMIC, STANDALONE, "--standalone: node.id=11 is not a controller"),
-        (CONTROLLER, DYNAMIC, None, "say who votes first: --standalone, --initial-controllers or --no-initial-con"),
-        (CONTROLLER, ALONE, None, "say who votes first"),
-        (COMBINED, DYNAMIC, None, "say who votes first"),
+        (
+            CONTROLLER,
+            DYNAMIC,
+            None,
+            "name the first voters with --standalone, --initial-controllers or --no-initial-con",
+        ),
+        (CONTROLLER, ALONE, None, "name the first voters with"),
+        (COMBINED, DYNAMIC, None, "name the first voters with"),
         # Its own port, on another host: it could as well be meant to join the controller there.
-        (COMBINED, {"controller.quorum.bootstrap.servers": "c1:9093"}, None, "say who votes first"),
-        (COMBINED, {"controller.quorum.bootstrap.servers": "localhost:9094"}, None, "say who votes first"),
+        (COMBINED, {"controller.quorum.bootstrap.servers": "c1:9093"}, None, "name the first voters with"),
+        (COMBINED, {"controller.quorum.bootstrap.servers": "localhost:9094"}, None, "name the first voters with"),
         (CONTROLLER | {"node.id": "4"}, DYNAMIC, LISTED, "node.id=4 is not among them; a controller that joins later"),
     ],
 )
@@ -204,9 +209,7 @@ def test_nodes_of_one_cluster_need_its_id(config: NodeConfig, flags: VoterFlags 
 def test_a_directory_added_later_needs_no_flags() -> None:
     disk = formatted(config_of(CONTROLLER, DYNAMIC), LISTED)
     more = config_of(CONTROLLER, DYNAMIC, {"log.dirs": "/data,/more"})
-    with pytest.raises(
-        FormatError, match="/more is not formatted, though /data is: if it was in use, its disk is lost"
-    ):
+    with pytest.raises(FormatError, match="/more is not formatted, but /data is: if it was in use, its disk is lost"):
         check_formatted(disk, more)
     assert format_directories(disk, more, None, random.Random(2), NOW_MS) == ("abc", ["/more"])
     assert set(check_formatted(disk, more).metas) == {"/data", "/more"}
@@ -236,7 +239,7 @@ def test_a_voter_that_lost_its_metadata_log_does_not_start_again_as_if_new(
 ) -> None:
     disk = formatted(config, flags)
     disk.remove_tree("/meta")
-    with pytest.raises(FormatError, match="/meta is not formatted, though /data is: if it was in use"):
+    with pytest.raises(FormatError, match="/meta is not formatted, but /data is: if it was in use"):
         check_formatted(disk, config)
     with pytest.raises(FormatError, match="the metadata log is lost or its disk not mounted.*" + advice):
         formatted(config, flags, disk=disk)
@@ -272,7 +275,7 @@ def test_a_log_that_was_started_is_never_formatted_over() -> None:
     disk.remove("/data/meta.properties")
     state = "/data/__cluster_metadata-0/quorum-state"
     write_election_state(disk, state, ElectionState(1), voter_ids=(), kraft_version=1)
-    with pytest.raises(FormatError, match="is not empty: it will not be formatted over"):
+    with pytest.raises(FormatError, match="is not empty and is not formatted: a directory to format must be empty"):
         formatted(config, LISTED, disk=disk)
     disk.write_atomic(state, b"{}")
     with pytest.raises(FormatError, match="quorum-state is malformed"):
@@ -294,7 +297,10 @@ class TestWhatANodeSaysOfItsDirectories:
         return str(caught.value)
 
     def test_never_formatted(self, config: NodeConfig) -> None:
-        assert self.refusal(MemoryDisk(), config) == "/data is not formatted; a new one: tidelog format --config FILE"
+        assert (
+            self.refusal(MemoryDisk(), config)
+            == "/data is not formatted; to format a new directory: tidelog format --config FILE"
+        )
 
     def test_of_two_clusters(self, config: NodeConfig) -> None:
         disk = formatted(config)
@@ -338,10 +344,10 @@ def test_several_nodes_are_formatted_by_one_command(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        (["format"], 2, "say who votes first"),
-        (["format", "--standalone", "--cluster-id", "a b"], 2, "--cluster-id wants letters"),
+        (["format"], 2, "name the first voters with"),
+        (["format", "--standalone", "--cluster-id", "a b"], 2, "--cluster-id takes letters"),
         (["format", "--initial-controllers", "2@c2"], 2, "allowed: "),
-        (["run"], 1, "is not formatted; a new one: tidelog format --config FILE"),
+        (["run"], 1, "is not formatted; to format a new directory: tidelog format --config FILE"),
     ],
 )
 def test_a_mistake_is_one_line_and_its_status(
@@ -357,7 +363,7 @@ def test_a_mistake_is_one_line_and_its_status(
 def test_two_controllers_cannot_both_be_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [properties_file(tmp_path, f"c{n}", CONTROLLER, DYNAMIC, {"node.id": str(n)}) for n in (1, 2)]
     assert main(["format", "--standalone", "--config", paths[0], "--config", paths[1]]) == 2
-    assert "a quorum of its own" in capsys.readouterr().err
+    assert "would form separate quorums" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

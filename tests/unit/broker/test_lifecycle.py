@@ -111,7 +111,7 @@ def test_heartbeats_go_on_whatever_one_of_them_meets(caplog: pytest.LogCaptureFi
         await lifecycle.stop()
 
     on_virtual_time(story)
-    assert [record.message for record in caplog.records if record.exc_info] == ["a heartbeat failed and is tried again"]
+    assert [record.message for record in caplog.records if record.exc_info] == ["a heartbeat failed; retrying"]
 
 
 def test_a_broker_that_is_not_known_any_more_says_so_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,7 +135,7 @@ def test_a_broker_that_is_not_known_any_more_says_so_once_a_minute(caplog: pytes
     ("answer", "waits_s", "told"),
     [
         (lambda _: BrokerHeartbeatResponse(should_shut_down=True), 0.0, None),
-        (unfenced, SHUTDOWN_LIMIT_S, "the leaders were not moved"),
+        (unfenced, SHUTDOWN_LIMIT_S, "the controller did not move"),
         (fails(ConnectionFailed("gone")), SHUTDOWN_PATIENCE_S, "no controller answered"),
         (refused(ErrorCode.NOT_CONTROLLER), SHUTDOWN_PATIENCE_S, "no controller answered"),
         (refused(ErrorCode.STALE_BROKER_EPOCH), 0.0, "controlled shutdown refused: STALE_BROKER_EPOCH"),

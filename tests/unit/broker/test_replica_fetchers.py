@@ -92,7 +92,7 @@ class ToyPeers:
         self.dropped.append(node)
         held = self._held.get((node, lane))
         if held is not None and not held.done():
-            held.set_exception(ConnectionFailed("the connection was given up"))
+            held.set_exception(ConnectionFailed("the connection was closed"))
 
 
 class World:
@@ -347,7 +347,7 @@ def test_an_answer_that_breaks_the_fetcher_is_logged_and_fetching_goes_on(caplog
             patch.setattr("tidelog.replication.following.append_as_follower", fail)
             world.assign()
             await asyncio.sleep(0.01)
-        assert "is tried again" in caplog.text
+        assert "retrying" in caplog.text
         await asyncio.sleep(0.1)
         assert world.log().log_end_offset == 1
         await world.fetchers.close()

@@ -95,11 +95,11 @@ def test_a_story_that_is_not_there(name: str, status: int, told: str, capsys: py
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hello\n", "line 1: the first line says which world this is"),
-        ("world moon\nx\n----\n", "line 1: world: no world is called moon; there are: quorum, replication"),
+        ("hello\n", "line 1: the first line must name the world"),
+        ("world moon\nx\n----\n", "line 1: world: unknown world moon; the worlds are: quorum, replication"),
         ("world quorum seed=x\nstart\n----\n", "in line 1: ValueError"),
-        ("world quorum\ndance\n----\n", "line 2: dance: there is no such command"),
-        ("world quorum\ncut 9\n----\n", "line 2: cut: there is no node 9"),
+        ("world quorum\ndance\n----\n", "line 2: dance: unknown command"),
+        ("world quorum\ncut 9\n----\n", "line 2: cut: node 9 does not exist"),
         ("world replication\ntopic t\n----\n", "in line 2: topic t: KeyError: 'replicas'"),
         (SHORT.format(told="something else\n"), "the result of step 1 differs from the file"),
         ("\udcff", "codec can't decode"),

@@ -238,7 +238,7 @@ def test_properties_that_cannot_be_used_are_told_before_anything_begins(
     file = tmp_path / "client.properties"
     file.write_text("group.id=mine\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
     assert run(["export", "t", str(tmp_path / "d"), "--command-config", str(file)]) == 2
-    assert f"{file}: sasl.mechanism='GSSAPI' is not spoken here: use PLAIN" in capsys.readouterr().err
+    assert f"{file}: sasl.mechanism='GSSAPI' is not supported: use PLAIN" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_what_is_no_history_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "words").write_text("hello\n")
     assert run(["verify", "--check", str(tmp_path / "words")]) == 1
     said = capsys.readouterr().err
-    assert "line 1: not a line of a history (Expecting value: line 1 column 1" in said
+    assert "line 1: not a line of a history file (Expecting value: line 1 column 1" in said
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     assert run(["verify", "--check", str(tmp_path / "bytes")]) == 1
     assert "line 1: not a line of a history" in capsys.readouterr().err

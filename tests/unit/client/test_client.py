@@ -64,7 +64,7 @@ async def test_errors_that_pass_are_tried_again_and_others_are_not() -> None:
         await create_topic(client, "t")
         assert codes == []
         codes.append(ErrorCode.TOPIC_ALREADY_EXISTS)
-        with pytest.raises(ApiError, match="'t': a topic of that name exists already") as caught:
+        with pytest.raises(ApiError, match="'t': a topic with this name already exists") as caught:
             await create_topic(client, "t")
         assert one_line(caught.value).endswith("(TOPIC_ALREADY_EXISTS)")
 

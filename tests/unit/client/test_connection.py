@@ -154,10 +154,10 @@ def test_a_connection_that_is_gone_holds_no_large_buffer() -> None:
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        ((7).to_bytes(4, "big") + b"\0\0\0\x63" + b"\0\0\0", "answer 99 where"),
+        ((7).to_bytes(4, "big") + b"\0\0\0\x63" + b"\0\0\0", "response 99 instead of"),
         ((2).to_bytes(4, "big") + b"\0\0", "no room"),
         ((5).to_bytes(4, "big") + b"\0\0\0\x01\0", "bytes end early|answer 1"),
-        (b"HTTP/1.1 400 Bad Request", "not the Kafka protocol"),
+        (b"HTTP/1.1 400 Bad Request", "does not speak the Kafka protocol"),
     ],
 )
 async def test_answers_that_make_no_sense_end_the_connection(answer: bytes, complaint: str) -> None:

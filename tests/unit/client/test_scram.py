@@ -36,9 +36,9 @@ def test_commas_and_equal_signs_of_a_name_are_escaped() -> None:
         (f"r={SERVER_NONCE},s=W22Z,i=99999999999".encode(), "iterations"),
         (f"r={SERVER_NONCE},s=W22Z,i=²".encode(), "iterations"),
         (f"m=more,r={SERVER_NONCE},s=W22Z,i=4096".encode(), "extension"),
-        (b"\xff", "not text"),
-        (b"nothing", "no message of SCRAM"),
-        (b"r=1,r=2", "no message of SCRAM"),
+        (b"\xff", "not UTF-8 text"),
+        (b"nothing", "not a SCRAM message"),
+        (b"r=1,r=2", "not a SCRAM message"),
     ],
 )
 def test_a_first_message_that_is_refused(message: bytes, words: str) -> None:
@@ -48,7 +48,7 @@ def test_a_first_message_that_is_refused(message: bytes, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("message", "words"),
-    [(b"e=invalid-proof", "invalid-proof"), (b"v=AAAA", "not who it claims"), (b"x=1", "no signature")],
+    [(b"e=invalid-proof", "invalid-proof"), (b"v=AAAA", "failed to prove"), (b"x=1", "no signature")],
 )
 def test_a_final_message_that_is_refused(message: bytes, words: str) -> None:
     client = exchange()

@@ -53,22 +53,22 @@ def test_a_password_as_jaas_writes_it(written: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"security.protocol": "TLS"}, "none of PLAINTEXT, SSL"),
+        ({"security.protocol": "TLS"}, "not one of PLAINTEXT, SSL"),
         ({"sasl.mechanism": "GSSAPI"}, "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"sasl.mechanism": ""}, "GSSAPI"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "is not spoken here"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "is not supported"),
         ({"sasl.mechanism": "PLAIN"}, "PlainLoginModule"),
         ({"sasl.jaas.config": ""}, "is missing: .*ScramLoginModule required"),
         ({"sasl.jaas.config": f'{SCRAM} required password="{PASSWORD}";'}, "no username"),
-        ({"sasl.jaas.config": f'{SCRAM} required username="anna" password="{PASSWORD}"'}, "another form"),
+        ({"sasl.jaas.config": f'{SCRAM} required username="anna" password="{PASSWORD}"'}, "must have the form"),
         ({"sasl.jaas.config": f'{SCRAM} required username="a" password="{PASSWORD}" tokenauth="true";'}, "tokenauth"),
         ({"sasl.login.callback.handler.class": "com.example.Login"}, "Java classes"),
         ({"ssl.engine.factory.class": "com.example.Tls"}, "Java classes"),
-        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "leave it out"),
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "remove it"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "TLSv1.1"),
         ({"ssl.endpoint.identification.algorithm": "LDAPS"}, "neither https nor empty"),
-        ({"ssl.truststore.location": "/trust.jks"}, "ssl.truststore.type=JKS is not read here: use PEM .*keytool"),
-        ({"ssl.truststore.location": "/t.p12", "ssl.truststore.type": "PKCS12"}, "PKCS12 is not read here: use PEM"),
+        ({"ssl.truststore.location": "/trust.jks"}, "ssl.truststore.type=JKS is not supported: use PEM .*keytool"),
+        ({"ssl.truststore.location": "/t.p12", "ssl.truststore.type": "PKCS12"}, "PKCS12 is not supported: use PEM"),
         ({"ssl.keystore.location": "/k.p12", "ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
         (
             {"ssl.truststore.location": "/t", "ssl.truststore.type": "PEM", "ssl.truststore.password": PASSWORD},
@@ -76,9 +76,9 @@ def test_a_password_as_jaas_writes_it(written: str, meant: str) -> None:
         ),
         (
             {"ssl.truststore.location": "/t", "ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"},
-            "both given",
+            "both set",
         ),
-        ({"ssl.keystore.key": PASSWORD, "ssl.keystore.type": "PEM"}, "together or not at all"),
+        ({"ssl.keystore.key": PASSWORD, "ssl.keystore.type": "PEM"}, "must be set together"),
     ],
 )
 def test_what_is_refused_names_the_setting_and_tells_no_secret(changed: dict[str, str], words: str) -> None:

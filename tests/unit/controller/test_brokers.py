@@ -180,7 +180,7 @@ class TestHeartbeats:
         assert (answer.is_fenced, answer.is_caught_up) == (False, True)
         assert harness.records == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)]
         assert harness.decision.events == [
-            BrokerUnfenced(broker_id=1, broker_epoch=epoch, reason=f"it has replayed the metadata up to offset {epoch}")
+            BrokerUnfenced(broker_id=1, broker_epoch=epoch, reason=f"it replayed the metadata up to offset {epoch}")
         ]
         assert not harness.heartbeat(1).is_fenced and harness.records == []
 
@@ -344,13 +344,13 @@ class TestFeatures:
     @pytest.mark.parametrize(
         ("name", "level", "upgrade_type", "message"),
         [
-            ("nope", 1, 1, "no such feature"),
-            ("kraft.version", 1, 1, "its own version"),
+            ("nope", 1, 1, "this feature does not exist"),
+            ("kraft.version", 1, 1, "kraft.version cannot be changed"),
             ("metadata.version", 31, 1, "not between 7 and 30"),
-            ("metadata.version", 0, 3, "not a level"),
-            ("metadata.version", 20, 1, "lowering"),
-            ("metadata.version", 20, 2, "lowering"),
-            ("eligible.leader.replicas.version", 0, 1, "lowering"),
+            ("metadata.version", 0, 3, "not a valid level"),
+            ("metadata.version", 20, 1, "a downgrade may lose metadata"),
+            ("metadata.version", 20, 2, "a downgrade may lose metadata"),
+            ("eligible.leader.replicas.version", 0, 1, "a downgrade may lose metadata"),
         ],
     )
     def test_refusals(self, name: str, level: int, upgrade_type: int, message: str) -> None:

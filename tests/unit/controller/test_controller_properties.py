@@ -395,11 +395,11 @@ def _bent(**changed: Any) -> ClusterImage:
     ("changed", "message"),
     [
         ({"leader": 3, "isr": [1, 2]}, "the leader is not in the ISR"),
-        ({"isr": [1, 2, 3, 4]}, "beyond the assigned"),
+        ({"isr": [1, 2, 3, 4]}, "not assigned"),
         ({"isr": [1], "eligible_leader_replicas": [1]}, "overlap"),
         ({"isr": [1, 2, 2]}, "twice"),
-        ({"isr": [1, 2], "eligible_leader_replicas": [3]}, "large enough"),
-        ({"leader_recovery_state": 1}, "recovers"),
+        ({"isr": [1, 2], "eligible_leader_replicas": [3]}, "the ELR is not empty"),
+        ({"leader_recovery_state": 1}, "is recovering"),
         ({"adding_replicas": [4]}, "reassignment"),
     ],
 )

@@ -122,9 +122,9 @@ class TestUnclean:
         assert harness.partition().leader_recovery_state is LeaderRecoveryState.RECOVERING
         (told,) = harness.decision.events
         assert isinstance(told, LeaderElected) and told.unclean
-        assert told.reason.startswith("unclean election asked for; ") and "complete before 1, last known leader 1" in (
-            told.reason
-        )
+        assert told.reason.startswith(
+            "unclean election requested; "
+        ) and "complete before: 1, last known leader: 1" in (told.reason)
 
 
 class TestBalance:

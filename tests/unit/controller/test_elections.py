@@ -77,8 +77,8 @@ class TestUnclean:
         (told,) = [each for each in harness.decision.events if isinstance(each, LeaderElected)]
         assert (told.topic, told.partition, told.leader, told.leader_epoch, told.unclean) == ("t", 0, 2, 1, True)
         assert told.reason == (
-            "broker 1 fenced; unclean, acknowledged records that it lacks are lost: complete before 1,3, "
-            "last known leader not known, leader epoch 0"
+            "broker 1 fenced; unclean: acknowledged records that the new leader lacks are lost; complete before: 1,3, "
+            "last known leader: unknown, leader epoch 0"
         )
 
     @pytest.mark.parametrize("scope", ["topic", "cluster", "file"])

@@ -24,8 +24,8 @@ def test_a_generation_is_told_of_with_what_led_to_it() -> None:
         (lambda world, member: world.leave(member), "it left", "a member left"),
         (
             lambda world, member: world.advance(SESSION_MS),
-            f"not heard of for {SESSION_MS} ms",
-            "a member was not heard of",
+            f"no heartbeat for {SESSION_MS} ms",
+            "a member's session timed out",
         ),
     ],
 )
@@ -50,8 +50,8 @@ def test_one_that_does_not_join_again_in_time() -> None:
         world.heartbeat(follower, 1)
         world.advance(SESSION_MS - 1)
     assert world.told[:2] == [
-        f"group g lost member {follower}: it did not join again in time",
-        "group g in generation 2 with 1 members: a member joined again",
+        f"group g lost member {follower}: it did not rejoin in time",
+        "group g in generation 2 with 1 members: a member rejoined",
     ]
 
 
@@ -63,7 +63,7 @@ def test_one_that_never_asks_for_its_assignment() -> None:
     for _ in range(REBALANCE_MS // SESSION_MS + 1):
         world.heartbeat(member, 1)
         world.advance(SESSION_MS - 1)
-    assert f"group g lost member {member}: it never asked for its assignment" in world.told
+    assert f"group g lost member {member}: it never requested its assignment" in world.told
 
 
 def test_one_too_many() -> None:
@@ -75,5 +75,5 @@ def test_one_too_many() -> None:
     smaller.join(follower)
     assert smaller.told == [
         f"group g lost member {follower}: the group is full",
-        "group g in generation 2 with 1 members: it has more members than it may",
+        "group g in generation 2 with 1 members: the group exceeds group.max.size",
     ]

@@ -457,7 +457,7 @@ def test_a_proposal_and_its_refusal_are_told() -> None:
     led.answer(ErrorCode.INELIGIBLE_REPLICA)
     assert [event.text() for event in led.events] == [
         f"{TP}: asks for ISR [1,2,3] instead of [1,2] in epoch 5, LEO 3, HW 3: broker 3 has caught up at offset 3",
-        f"{TP}: ISR [1,2,3] instead of [1,2] in epoch 5 refused with INELIGIBLE_REPLICA: the committed one holds",
+        f"{TP}: ISR [1,2,3] instead of [1,2] in epoch 5 refused with INELIGIBLE_REPLICA: the committed ISR stays",
     ]
     assert led.context.counters.failed_isr_updates == 1
 
@@ -468,7 +468,7 @@ def test_who_the_controller_took_out_by_itself_is_told_with_what_the_metadata_sh
     led.context.brokers = {1: broker(1), 2: broker(2, in_controlled_shutdown=True)}
     led.apply(isr=(1,), partition_epoch=1)
     (told,) = [event for event in led.events if isinstance(event, IsrChanged)]
-    assert told.reason == ("the controller's decision; broker 2 is shutting down; broker 3 is not registered any more")
+    assert told.reason == ("the controller's decision; broker 2 is shutting down; broker 3 is no longer registered")
 
 
 # --- a leader that is none any more (E5, E6)

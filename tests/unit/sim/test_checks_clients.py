@@ -32,16 +32,20 @@ TOLD: list[tuple[Callable[[World], None], str, str]] = [
         "ConsistentRead",
         "2 was b'2' before and is b'other'",
     ),
-    (lambda world: world.watch.on_read(ORDERS, 2, 3, VALUES[3], 0), "ConsistentRead", "2 was to be read, and 3 was"),
+    (
+        lambda world: world.watch.on_read(ORDERS, 2, 3, VALUES[3], 0),
+        "ConsistentRead",
+        "the next offset to read was 2, but 3 was read",
+    ),
     (
         lambda world: world.watch.on_read(ORDERS, 5, 5, b"5", 0),
         "ConsistentRead",
-        "no leader had a high watermark beyond 5",
+        "no leader had a high watermark above 5",
     ),
     (
         lambda world: world.watch.on_acknowledged(ORDERS, 5, b"5", 0),
         "LeaderCompleteness",
-        "5 was acknowledged, and no leader had a high watermark beyond 5",
+        "5 was acknowledged, but no leader had a high watermark above 5",
     ),
     (
         lambda world: world.watch.on_acknowledged(ORDERS, 3, b"again", 0),
@@ -51,12 +55,12 @@ TOLD: list[tuple[Callable[[World], None], str, str]] = [
     (
         lambda world: world.watch.on_latest(ORDERS, 0, 4, (0, 5), 0),
         "HighWatermark",
-        "ListOffsets said 5 in epoch 0, then 4",
+        "ListOffsets returned 5 in epoch 0, then 4",
     ),
     (
         lambda world: world.watch.on_latest(ORDERS, 0, 5, (1, 4), 0),
         "HighWatermark",
-        "ListOffsets said 4 in epoch 1, then 5 in 0",
+        "ListOffsets returned 4 in epoch 1, then 5 in 0",
     ),
 ]
 

@@ -60,12 +60,12 @@ def steps_down(world: World) -> None:
 
 
 CASES: list[tuple[Callable[[World], None], str]] = [
-    (killed, "node 3 does not serve"),
-    (other_metadata, "node 1 has replayed other metadata than the newest"),
-    (pending, "orders-0: a change of the ISR is pending at broker"),
+    (killed, "node 3 is not serving"),
+    (other_metadata, "node 1 has replayed metadata that differs from the newest"),
+    (pending, "orders-0: an ISR change is still pending on broker"),
     (behind, "LEO 4 HW 4, the leader has LEO 5"),
     (unaware, "LEO 5 HW 4, the leader has LEO 5"),
-    (steps_down, "orders-0 is not led by"),
+    (steps_down, "orders-0: broker 1 does not lead it"),
     (lambda world: committed(world, adding_replicas=(4,)), "orders-0 is being reassigned"),
     (lambda world: committed(world, removing_replicas=(3,)), "orders-0 is being reassigned"),
     (lambda world: committed(world, leader=-1), "orders-0 has no leader"),
@@ -85,7 +85,7 @@ def test_what_is_missing_is_named(world: World, damage: Callable[[World], None],
 
 def test_an_alter_partition_under_way_is_not_resolved(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IsrChanges, "is_in_flight", True)
-    assert world.liveness.missing() == "an AlterPartition of node 1 is under way"
+    assert world.liveness.missing() == "an AlterPartition of node 1 is still in flight"
 
 
 @pytest.mark.parametrize(("active", "told"), [(False, "0 active controllers"), (True, "3 active controllers")])

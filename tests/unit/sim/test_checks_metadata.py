@@ -62,7 +62,9 @@ def test_nobody_is_let_in_by_what_an_earlier_process_had() -> None:
     UncleanExclusion(lambda broker: False).on_metadata(image(before), image(after))
     UncleanExclusion(lambda broker: False, lambda tp, broker_id: 31).on_metadata(image(before), image(after))
     check = UncleanExclusion(lambda broker: False, lambda tp, broker_id: 30)
-    with pytest.raises(InvariantBroken, match="broker 3 joined in epoch 31 by what it had in epoch 30") as broken:
+    with pytest.raises(
+        InvariantBroken, match="broker 3 joined the ISR with broker epoch 31, but caught up with broker epoch 30"
+    ) as broken:
         check.on_metadata(image(before), image(after))
     assert str(broken.value.partition) == "orders-0"
     # Nobody lets in who is elected.
@@ -75,7 +77,7 @@ def test_whoever_is_elected_from_neither_isr_nor_elr_has_to_say_so() -> None:
     check = UncleanExclusion(lambda broker: False)
     nobody = partition([], -1, (4, 7), last_known_elr=(2,))
     check.on_metadata(image(nobody), image(partition([2], 2, (5, 8), leader_recovery_state=RECOVERING)))
-    with pytest.raises(InvariantBroken, match="broker 2 leads as if it were known to have everything"):
+    with pytest.raises(InvariantBroken, match="broker 2 leads without recovery, but was in neither ISR nor ELR"):
         check.on_metadata(image(nobody), image(partition([2], 2, (5, 8))))
 
 
@@ -101,10 +103,14 @@ def judge(check: Invariant, after: PartitionRegistration, before: PartitionRegis
     ("after", "starts", "told"),
     [
         (partition([2, 3], 1, (4, 8)), (1, 1, 1), "the leader is not in the ISR"),
-        (partition([1, 2, 4], 1, (4, 8)), (1, 1, 1, 1), "ISR or ELR beyond the assigned replicas"),
+        (partition([1, 2, 4], 1, (4, 8)), (1, 1, 1, 1), "ISR or ELR names a replica that is not assigned"),
         (partition([1], 1, (4, 8), elr=(1,)), (1, 1, 1), "ISR and ELR overlap"),
-        (partition([1, 2], 1, (4, 8), elr=(3,)), (1, 1, 1), "an ELR though the ISR is large enough"),
-        (WELL, (1, 1, 0), "broker 3 is in the ISR though fenced"),
+        (
+            partition([1, 2], 1, (4, 8), elr=(3,)),
+            (1, 1, 1),
+            "the ELR is not empty, although the ISR has min.insync.replicas members",
+        ),
+        (WELL, (1, 1, 0), "broker 3 is in the ISR, although it is fenced"),
     ],
 )
 def test_metadata_that_contradicts_itself(after: PartitionRegistration, starts: Sequence[int], told: str) -> None:
@@ -120,11 +126,11 @@ def test_metadata_that_contradicts_itself(after: PartitionRegistration, starts: 
 @pytest.mark.parametrize(
     ("after", "told"),
     [
-        (partition([1, 2], 1, (4, 7)), "it changed within its partition epoch"),
-        (partition([1, 2, 3], 2, (4, 8)), "another leader, or fewer replicas, within its leader epoch"),
+        (partition([1, 2], 1, (4, 7)), "the partition changed, but its partition epoch did not"),
+        (partition([1, 2, 3], 2, (4, 8)), "the leader changed, or a replica left, but the leader epoch did not grow"),
         (partition([1, 2, 3], 1, (4, 6)), "an epoch went back"),
         (partition([1, 2, 3], 2, (3, 8)), "an epoch went back"),
-        (partition([1, 2, 3], 2, (6, 8)), "the leader epoch grew without the partition epoch"),
+        (partition([1, 2, 3], 2, (6, 8)), "the leader epoch grew, but the partition epoch did not"),
         (partition([1, 2], 1, (5, 8)), "the leader epoch grew without a reason"),
     ],
 )
@@ -169,7 +175,9 @@ def test_who_ended_uncleanly_is_out_with_its_next_registration(where: str) -> No
     judge(check, two, still, starts=(1, 1, 2))
     # In order it may stay.
     judge(UncleanExclusion(lambda broker: False), still, still, starts=(1, 1, 2))
-    with pytest.raises(InvariantBroken, match="broker 3 registered after an unclean end, and orders-0 has it still"):
+    with pytest.raises(
+        InvariantBroken, match="broker 3 registered after an unclean shutdown, but orders-0 still has it"
+    ):
         judge(check, still, still, starts=(1, 1, 2))
 
 
@@ -178,7 +186,7 @@ def test_who_registers_under_its_old_epoch_is_another_all_the_same() -> None:
     after = image(WELL, starts=(1, 1, 2))
     old = dict(after.brokers)
     old[3] = replace(old[3], epoch=31)
-    with pytest.raises(InvariantBroken, match="broker 3 registered after an unclean end"):
+    with pytest.raises(InvariantBroken, match="broker 3 registered after an unclean shutdown"):
         check.on_metadata(image(WELL), replace(after, brokers=old))
 
 
@@ -186,5 +194,5 @@ def test_nobody_comes_into_the_elr_from_nowhere() -> None:
     check = UncleanExclusion(lambda broker: False)
     one = partition([1], 1, (4, 7))
     judge(check, partition([1], 1, (4, 8), elr=(2,)), partition([1, 2], 1, (4, 7)))
-    with pytest.raises(InvariantBroken, match="broker 2 came into the ELR from nowhere"):
+    with pytest.raises(InvariantBroken, match="broker 2 joined the ELR, but was in neither ISR nor ELR"):
         judge(check, partition([1], 1, (4, 8), elr=(2,)), one)

@@ -75,7 +75,7 @@ def test_metadata_at_an_offset_is_the_same_on_every_node() -> None:
     image = replace(EMPTY_IMAGE, provenance=Provenance(7, 1, 0), next_producer_id=1000)
     check.on_image(1, image)
     check.on_image(2, replace(image))
-    with pytest.raises(InvariantBroken, match="node 3 has other metadata at 7 than was seen before"):
+    with pytest.raises(InvariantBroken, match="node 3 has metadata at 7 that differs from an earlier observation"):
         check.on_image(3, replace(image, next_producer_id=2000))
 
 
@@ -134,7 +134,7 @@ def test_what_is_committed_is_durable_at_a_majority(world: World) -> None:
     there = members(world)
     # Two of three are a majority, one is not.
     Quorum().on_members(there[:2])
-    with pytest.raises(InvariantBroken, match=r"is committed, durable are .* of the voters \[1, 2, 3\]"):
+    with pytest.raises(InvariantBroken, match=r"is committed, but the durable ends of the voters \[1, 2, 3\]"):
         Quorum().on_members(there[:1])
 
 
@@ -143,6 +143,6 @@ def test_what_is_committed_is_the_same_on_every_member(world: World) -> None:
     check.on_members(there[:2])
     check._committed[0] = check._committed[0]._replace(crc=0)
     with pytest.raises(
-        InvariantBroken, match=r"node 3 has 0\.\..* in the metadata log, committed is 0\.\..*crc 00000000"
+        InvariantBroken, match=r"node 3 has 0\.\..* in the metadata log, but the committed batch is 0\.\..*crc 00000000"
     ):
         check.on_members(there)

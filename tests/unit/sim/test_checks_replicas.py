@@ -105,17 +105,21 @@ def beyond_the_end(world: World) -> None:
 CASES: list[tuple[type[Invariant], Callable[[World], None], str]] = [
     (LeaderCompleteness, cut_leader, "the leader broker . .* ends at 4, below 5"),
     (CandidateCompleteness, cut_follower, "is in the ISR and ends at 4, below 5"),
-    (CandidateCompleteness, wants_who_lacks_something, r"wants broker . \(start 1\) in the ISR, which ends at 4"),
+    (
+        CandidateCompleteness,
+        wants_who_lacks_something,
+        r"proposes broker . \(start 1\) for the ISR, but its log ends at 4",
+    ),
     (StrongIsr, another_record, r"in the ISR, broker 2 \(start 1\) has 1..1 of epoch 0"),
     (StrongIsr, another_epoch, r"in the ISR, broker 2 \(start 1\) has 1..1 of epoch 1"),
     (QuorumSuperset, counts_too_few, "the controller has ISR"),
-    (LogMatching, another_record, "has 1..1 of epoch 0 .*, committed is 1..1 of epoch 0"),
-    (LogMatching, another_epoch, "has 1..1 of epoch 1 .*, committed is 1..1 of epoch 0"),
+    (LogMatching, another_record, "has 1..1 of epoch 0 .*, but the committed log has 1..1 of epoch 0"),
+    (LogMatching, another_epoch, "has 1..1 of epoch 1 .*, but the committed log has 1..1 of epoch 0"),
     (GloballyDurable, cut_all, "acknowledged up to 5"),
-    (HighWatermark, beyond_the_end, "outside of the log"),
-    (Epochs, another_epoch, "its cache says epoch 0"),
+    (HighWatermark, beyond_the_end, "outside the log"),
+    (Epochs, another_epoch, "its epoch cache has epoch 0"),
     (Offsets, wrong_crc, "the CRC is wrong"),
-    (Offsets, hole, "where 5 comes next"),
+    (Offsets, hole, "but the next offset is 5"),
     (Idempotence, written_again, "is sequence 0 of producer"),
 ]
 
@@ -147,11 +151,11 @@ def test_a_follower_that_takes_for_committed_what_no_leader_showed(world: World)
     check.on_partition(look)
     follower = next(replica for replica in look.replicas if replica.leader is None)
     follower.log.high_watermark = END
-    with pytest.raises(InvariantBroken, match="has 5, no leader ever showed more than 4"):
+    with pytest.raises(InvariantBroken, match="has 5, no leader ever had a high watermark above 4"):
         check.on_partition(look)
     # What it heard before an unclean election says nothing of what there is since, but a leader did show it.
     look.history.begin_era(7, 1)
-    with pytest.raises(InvariantBroken, match="no leader ever showed more than 4"):
+    with pytest.raises(InvariantBroken, match="no leader ever had a high watermark above 4"):
         check.on_partition(look)
     follower.log.high_watermark = END - 1
     check.on_partition(look)

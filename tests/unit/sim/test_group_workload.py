@@ -49,7 +49,7 @@ def test_a_commit_that_is_gone_in_the_end(world: World) -> None:
     broken = world.failure()
     assert broken is not None
     assert broken.invariant == "GroupCommits"
-    assert broken.what.startswith("the group had committed 6 of orders-0, and has 5 now")
+    assert broken.what.startswith("the group committed 6 of orders-0, but now has 5")
 
 
 def test_a_commit_that_is_gone_when_a_member_joins(world: World) -> None:
@@ -78,7 +78,7 @@ def test_a_late_commit_that_is_not_what_was_committed(world: World, monkeypatch:
     broken = world.failure()
     assert broken is not None
     assert broken.invariant == "GroupCommits"
-    assert broken.what.startswith("the group had committed 1 of orders-0, and has 0 now")
+    assert broken.what.startswith("the group committed 1 of orders-0, but now has 0")
 
 
 @pytest.mark.parametrize("step", ["join", "commit"])
@@ -87,5 +87,5 @@ def test_a_group_that_cannot_get_on(world: World, step: str, monkeypatch: pytest
         await asyncio.Event().wait()
 
     monkeypatch.setattr(GroupMember, step, forever)
-    with pytest.raises(Unsettled, match=f"nobody could {step} the group late-"):
+    with pytest.raises(Unsettled, match=f"no client could {step} the group late-"):
         world.cluster.run(Group(world.office).check())

@@ -57,14 +57,18 @@ def test_a_log_that_begins_too_late_lacks_its_beginning() -> None:
     history = promised(replica(log, disk))
     log.update_high_watermark(6)
     log.increment_log_start_offset(1)
-    assert replica(log, disk).lacks(history, 6) == "broker 1 (start 1) begins at 1, committed is everything up to 6"
+    assert (
+        replica(log, disk).lacks(history, 6) == "broker 1 (start 1) begins at 1, but every offset up to 6 is committed"
+    )
 
 
 def test_an_empty_log_further_on_lacks_everything() -> None:
     history = promised(replica(*new_log()))
     log, disk = new_log(1)
     log.truncate_fully_and_start_at(6, NOW)
-    assert replica(log, disk).lacks(history, 6) == "broker 1 (start 1) begins at 6, committed is everything up to 6"
+    assert (
+        replica(log, disk).lacks(history, 6) == "broker 1 (start 1) begins at 6, but every offset up to 6 is committed"
+    )
 
 
 def test_batches_go_with_their_segment() -> None:
@@ -86,4 +90,4 @@ def test_bytes_that_end_before_the_log_does_are_a_problem() -> None:
     log.log_end_offset += 1
     mirror = LogMirror(log, lambda: disk)
     mirror.refresh()
-    assert mirror.wrong_end() == "orders-0: the log is to end at 7, its bytes end at 6"
+    assert mirror.wrong_end() == "orders-0: the log end offset is 7, but its bytes end at 6"

@@ -87,7 +87,7 @@ def test_faults_planned_for_after_the_failure_are_left_out_at_once(monkeypatch: 
     ("invariant", "what", "same"),
     [
         ("Liveness", "orders-0 on 2: LEO 12 HW 7, the leader has LEO 12", True),
-        ("Liveness", "node 1 does not serve", False),
+        ("Liveness", "node 1 is not serving", False),
         ("Unhandled", "orders-0 on 2: LEO 12 HW 7, the leader has LEO 12", False),
     ],
 )

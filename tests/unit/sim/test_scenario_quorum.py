@@ -99,13 +99,13 @@ def test_the_history_is_the_replay_of_everything() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("elect 1", "there is no such command"),
+        ("elect 1", "unknown command"),
         ("kill", "one node is needed"),
-        ("kill 9", "there is no node 9"),
+        ("kill 9", "node 9 does not exist"),
         ("tick", "how long?"),
-        ("drop", "which messages?"),
-        ("drop 1->2", "no such message is on its way"),
-        ("add-voter 1", "two nodes are needed"),
+        ("drop", "name the messages"),
+        ("drop 1->2", "no such message is in flight"),
+        ("add-voter 1", "name two nodes"),
     ],
 )
 def test_commands_that_make_no_sense_are_refused(text: str, problem: str) -> None:

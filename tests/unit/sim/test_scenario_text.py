@@ -42,7 +42,7 @@ class Counter:
         if command.verb == "break":
             raise AssertionError("an invariant is broken")
         if command.verb != "add" or not all(word.isdecimal() for word in command.words):
-            raise command.fail("there is no such command")
+            raise command.fail("unknown command")
         self._value += sum(map(int, command.words))
         return [str(self._value)]
 
@@ -95,14 +95,14 @@ def test_a_broken_invariant_is_never_written_down(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "line 1: the first line says which world"),
-        ("# only a comment\n", "line 2: the first line says which world"),
-        ("add 1\n----\n", "line 1: the first line says which world"),
+        ("", "line 1: the first line must name the world"),
+        ("# only a comment\n", "line 2: the first line must name the world"),
+        ("add 1\n----\n", "line 1: the first line must name the world"),
         ("world\n", "line 1: world: one name"),
         ("world counter\n\n----\n", "line 3: ---- without a command"),
         ("world counter\n\nadd 1\n", "line 3: no ---- after the command"),
-        ("world nowhere\n\nadd 1\n----\n", "line 1: world: no world is called nowhere; there are: counter"),
-        ("world counter\n\nsub 1\n----\n", "line 3: sub: there is no such command"),
+        ("world nowhere\n\nadd 1\n----\n", "line 1: world: unknown world nowhere; the worlds are: counter"),
+        ("world counter\n\nsub 1\n----\n", "line 3: sub: unknown command"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line(text: str, problem: str) -> None:

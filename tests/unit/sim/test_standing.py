@@ -47,7 +47,7 @@ def test_a_node_on_its_way(cluster: SimCluster) -> None:
     cluster.run_for(5.0)
     assert of_third(cluster) == "not started since its last process ended: returned"
     cluster.start(3)
-    assert of_third(cluster) == "starting, its metadata log not open"
+    assert of_third(cluster) == "starting, its metadata log is not open"
     cluster.kill(3)
     assert of_third(cluster) == "not started since its last process ended: killed"
     cut = cluster.network.apply(Cut.isolate(host_of(3)))
@@ -67,7 +67,7 @@ def test_a_node_on_its_way(cluster: SimCluster) -> None:
     [
         (BrokerLifecycle, "unfence", "starting, fenced in broker epoch"),
         (BrokerLifecycle, "register", "starting, fenced in broker epoch"),
-        (MetadataFollower, "load", "starting, its logs not loaded"),
+        (MetadataFollower, "load", "starting, its logs are not loaded"),
     ],
 )
 def test_peace_that_does_not_come_names_who_keeps_it_away(
@@ -76,5 +76,5 @@ def test_peace_that_does_not_come_names_who_keeps_it_away(
     cluster.kill(3)
     monkeypatch.setattr(where, method, never)
     injector = Injector(cluster, 1, [], Trace(cluster.loop, lambda: 0))
-    with pytest.raises(TimeoutError, match=rf"^faults are over for 20 s, and node 3 is {told}[^;]*$"):
+    with pytest.raises(TimeoutError, match=rf"^20 s after the last fault: node 3 is {told}[^;]*$"):
         cluster.run(injector.quiet(20.0))

@@ -85,7 +85,7 @@ def test_diverged_is_what_ends_before_we_read(end: EpochEnd, first: int | None, 
         # With fewer partitions.
         (Position(3, 1, ID), {A1: OTHER}, "made anew"),
         (Position(3, 1, ID), {A1: ID}, "there is no such partition any more"),
-        (Position(3, 1, ID), {}, "offsets 3 to 8, .*: there is no such topic any more"),
+        (Position(3, 1, ID), {}, "offsets 3 to 8, .*: it does not exist any more"),
         (None, {}, "offsets 0 to 8"),
         (Position(3, 1, OTHER), {}, "offsets 0 to 8"),
     ],

@@ -201,7 +201,7 @@ def test_a_batch_whose_topic_was_made_anew_since_it_was_planned_can_be_run_again
     start, end = {A0: Position(100, 5, ID)}, {A0: Position(150, 6, ID)}
     brokers = ToyBrokers(40, {0: EpochEnd(0, 40)}, topic_id=now or ID)
     brokers.unheard = 100 if now is None else 0
-    reason = "there is no such topic any more" if now is None else "it was made anew"
+    reason = "it does not exist any more" if now is None else "it was made anew"
     text = f"a-0: offsets 100 to 149, up to leader epoch 6, were to be read and are gone: .*{reason}"
     with pytest.raises(DataLoss, match=text):
         planner(brokers).stream_ranges(start, end)

@@ -336,7 +336,7 @@ def test_what_retention_took_meanwhile_is_skipped_or_an_error(fail: bool) -> Non
 
 def test_a_leader_that_does_not_give_what_it_has_is_not_asked_for_ever() -> None:
     leader = Leader(lambda number, asked: PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
-    with pytest.raises(ApiError, match="a-0 at offset 0, of a log up to 10: the log does not hold that offset"):
+    with pytest.raises(ApiError, match="a-0 at offset 0, of a log up to 10: the log does not contain the offset"):
         leader.numbers(patience_ms=100)
     assert len(leader.fetches) < 5
 

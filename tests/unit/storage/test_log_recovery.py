@@ -196,7 +196,7 @@ def test_a_marker_of_an_earlier_shutdown_hides_no_torn_batch(
     again = open_log(clean_shutdown=True, recovery_point=60, **SMALL)
     assert again.log_end_offset == (62 if torn == "whole" else 60)
     assert again.recovery_bytes_cut == {"whole": 0, "crc": len(later), "half": 65}[torn]
-    assert "not what was shut down cleanly: flushed up to 60" in again.recovery_notes[0]
+    assert "the clean-shutdown marker does not match: flushed up to 60" in again.recovery_notes[0]
 
 
 def test_a_marker_of_an_earlier_shutdown_hides_no_segment_since(

@@ -367,7 +367,7 @@ def test_a_recovery_point_from_before_a_cut_has_to_be_looked_at(node: Node, batc
     manager = node.start()
     assert manager.get(_tp(0)) is None
     (offline,) = [event for event in node.events if isinstance(event, LogDirectoryOffline)]
-    assert "ends at offset 3, but everything below its recovery point 5 had been flushed" in offline.reason
+    assert "ends at offset 3, but everything below its recovery point 5 was flushed" in offline.reason
     manager.release()
     for name in (RECOVERY_POINT_CHECKPOINT, CLEAN_SHUTDOWN):
         if node.disk.exists(f"{home}/{name}"):

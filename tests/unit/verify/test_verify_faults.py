@@ -207,7 +207,10 @@ def test_what_is_missing_is_said() -> None:
     assert View({1: whole, 2: None}, 1).missing() == "broker 2 does not answer"
     assert View({1: whole, 2: {}}, 1).missing() == "broker 2 knows 0 of 1 partitions"
     assert view(partition(0, -1)).missing() == "partition 0 has no leader"
-    assert view(partition(0, 1, (1, 3))).missing() == "partition 0: [1, 3] of [1, 2, 3] are in sync, as broker 1 knows"
+    assert (
+        view(partition(0, 1, (1, 3))).missing()
+        == "partition 0: [1, 3] of [1, 2, 3] are in sync, by the metadata of broker 1"
+    )
     late = View({1: whole, 2: {0: partition(0, 2, epoch=3)}}, 1)
     assert late.missing() == "partition 0: broker 2 does not know leader epoch 4"
 

@@ -34,7 +34,7 @@ def test_enough_of_everything_and_nothing_wrong_is_ok() -> None:
     assert (counts.read, counts.final, counts.leader_changes, counts.faults) == (2, 2, 3, {"pause": 2})
     assert counted(judgement)[-1] == "faults: 2 pause; 3 leader changes"
     assert last_line(judgement) == "verify ok"
-    assert ("lost-write", 0, "a value that was acknowledged is in the log") in check_rows(judgement)
+    assert ("lost-write", 0, "an acknowledged value is in the log") in check_rows(judgement)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_cluster_that_does_not_come_back_fails() -> None:
     made.not_whole = "broker 3 does not answer"
     judgement = judge(made, SMALL)
     assert judgement.verdict is Verdict.FAILED
-    assert judgement.reasons == ("the cluster was not whole in the end: broker 3 does not answer",)
+    assert judgement.reasons == ("the cluster was not healthy at the end: broker 3 does not answer",)
 
 
 def test_a_fault_without_an_end_covers_all_that_comes_after() -> None:

@@ -63,12 +63,16 @@ def handle(
 
 def _delete(broker: Broker, topic: str, item: DeleteRecordsPartition, result: DeleteRecordsPartitionResult) -> _Waiting:
     if is_internal(topic):
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is an internal topic; its records cannot be deleted"
+        )
     partition = broker.replicas.get(TopicPartition(topic, item.partition_index))
     if partition is None:
         raise ApiError(absent_partition_error(broker.image, topic, item.partition_index))
     if "delete" not in partition.config.cleanup_policy:
-        raise ApiError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted, its records are not deleted")
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, f"{topic} is compacted; its records cannot be deleted (cleanup.policy=compact)"
+        )
     required_offset = partition.delete_records(item.offset)
     # A follower that waits for records is told of the new start now.
     wake_followers(broker, partition.topic_partition)

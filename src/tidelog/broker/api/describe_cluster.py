@@ -19,7 +19,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeClusterRequest)
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
             if request.endpoint_type == BROKERS + 1
             else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="this listener knows brokers, not controllers",
+            error_message="this listener describes brokers; ask a controller listener for controllers",
             endpoint_type=request.endpoint_type,
         )
     response = DescribeClusterResponse(cluster_id=broker.cluster_id, controller_id=broker.controller_id)

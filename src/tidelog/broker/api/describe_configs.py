@@ -45,20 +45,21 @@ def _find(broker: Broker, resource: DescribeConfigsResource) -> list[DescribedCo
             if problem is not None:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
             if name not in broker.image.topics_by_name:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
             return describe_topic(broker.config, broker.image.topic_configs(name), names)
         case ResourceType.BROKER:
             if not name:
                 return describe_brokers_default(broker.image.broker_configs(None), names)
             if name != str(broker.node_id):
                 raise ApiError(
-                    ErrorCode.INVALID_REQUEST, f"this is broker {broker.node_id}; broker {name} tells its own configs"
+                    ErrorCode.INVALID_REQUEST,
+                    f"broker {broker.node_id} cannot describe broker {name}; send the request to broker {name}",
                 )
             return describe_broker(broker.config, names)
         case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
             kind = ResourceType(resource.resource_type).name
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"configs of kind {kind} are not served")
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is not a kind of resource")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not supported")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is not a resource type")
 
 
 def _entry(request: DescribeConfigsRequest, config: DescribedConfig) -> DescribeConfigsResourceResult:

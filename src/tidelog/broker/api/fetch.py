@@ -166,7 +166,7 @@ class DelayedFetch:
         if item.topic_id != partition.topic_id and item.topic_id != ZERO_UUID:
             # Deleted and made again under its name: what the reader knows of offsets is about another topic.
             code = ErrorCode.INCONSISTENT_TOPIC_ID
-            return Found(item, None, None, ApiError(code, f"{item.topic} has another id than {item.topic_id}"))
+            return Found(item, None, None, ApiError(code, f"topic {item.topic} does not have the id {item.topic_id}"))
         max_bytes = max(NO_BYTES_LEFT, min(ask.partition_max_bytes, left))
         try:
             if self._replica_id >= 0:

@@ -96,20 +96,22 @@ def _produce(
     if not name and not topic.name:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
     if is_internal(name) and ctx.client_id != "__admin_client":
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by brokers only")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic; only brokers write to it")
     if data.records is None or len(data.records) == 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "no records")
     records = data.records if isinstance(data.records, memoryview) else memoryview(bytearray(data.records))
     if request.transactional_id is not None or (
         len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
     ):
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
     partition = broker.replicas.get(TopicPartition(name, data.index))
     if partition is None:
-        raise ApiError(absent_partition_error(broker.image, name, data.index), f"{name}-{data.index} is not here")
+        raise ApiError(
+            absent_partition_error(broker.image, name, data.index), f"this broker has no replica of {name}-{data.index}"
+        )
     if not topic.name and topic.topic_id != partition.topic_id:
         # Deleted and made again under its name, which the image does not know yet.
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"{name} has another id than {topic.topic_id}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {name} does not have the id {topic.topic_id}")
     info = append_as_leader(broker, partition, records, request.acks, allow_zstd=ctx.api_version >= ZSTD_SINCE)
     answer.base_offset = info.first_offset
     answer.log_append_time_ms = info.log_append_time

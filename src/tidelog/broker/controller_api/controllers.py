@@ -22,7 +22,7 @@ def handle(
         mismatched = request.endpoint_type == BROKERS
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if mismatched else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="this listener knows controllers, not brokers",
+            error_message="this listener describes controllers; ask a broker listener for brokers",
             endpoint_type=request.endpoint_type,
         )
     raft = services.quorum.raft

@@ -47,11 +47,14 @@ class HighWatermark(Invariant):
             if not replica.alive:
                 continue
             if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
-                raise self.broken(f"{look.topic_partition}: outside of the log of {replica.name}: {replica.describe()}")
+                raise self.broken(
+                    f"{look.topic_partition}: offsets outside the log of {replica.name}: {replica.describe()}"
+                )
             # After an unclean election a follower goes by what it heard before until its new leader tells it.
             if log.high_watermark > look.history.highest_hw:
                 raise self.broken(
-                    f"{look.topic_partition}: {replica.name} has {log.high_watermark}, no leader ever showed more than "
+                    f"{look.topic_partition}: {replica.name} has {log.high_watermark}, no leader ever had a "
+                    "high watermark above "
                     f"{look.history.highest_hw}"
                 )
             if replica.leader is not None:
@@ -121,11 +124,15 @@ class Epochs(Invariant):
         for batch in mirror.batches[checked:]:
             cached = log.epochs.epoch_for_offset(batch.base_offset)
             if cached != batch.epoch and batch.base_offset >= max(log.log_start_offset, replica.epochs_from):
-                raise self.broken(f"{log.topic_partition} on {replica.name}: {batch}, its cache says epoch {cached}")
+                raise self.broken(
+                    f"{log.topic_partition} on {replica.name}: {batch}, but its epoch cache has epoch {cached}"
+                )
         self._checked[replica] = (mirror.rebuilt, mirror.dropped, len(mirror.batches))
         empty = sum(entry.start_offset >= log.log_end_offset for entry in log.epochs.entries)
         if empty > 1:
-            raise self.broken(f"{log.topic_partition} on {replica.name}: {empty} epochs begin at the end of the log")
+            raise self.broken(
+                f"{log.topic_partition} on {replica.name}: {empty} epochs in its cache begin at the end of the log"
+            )
 
     def _check_cut(self, replica: ReplicaLook) -> None:
         """A log that was just cut knows of no epoch beyond its end, but the one that it leads in."""

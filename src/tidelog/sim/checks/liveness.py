@@ -40,16 +40,16 @@ class Liveness:
         for node_id, node in self._cluster.nodes.items():
             running = node.node
             if running is None or running.control is None or not node.serves:
-                yield f"node {node_id} does not serve"
+                yield f"node {node_id} is not serving"
                 return
             control = running.control
             if control.controller is not None and control.controller.is_active:
                 active.append(node_id)
             difference = compare(control.image, self._watch.image)
             if not difference.is_empty:
-                yield f"node {node_id} has replayed other metadata than the newest: {difference}"
+                yield f"node {node_id} has replayed metadata that differs from the newest: {difference}"
             if running.broker is not None and running.broker.replicas.context.changes.is_in_flight:
-                yield f"an AlterPartition of node {node_id} is under way"
+                yield f"an AlterPartition of node {node_id} is still in flight"
         if len(active) != 1:
             yield f"{len(active)} active controllers"
         for broker in self._watch.image.brokers.values():
@@ -66,10 +66,10 @@ class Liveness:
             yield f"{name} has the ISR {list(registration.isr)} of {list(registration.replicas)}"
         leader = look.leader
         if leader is None or leader.leader is None:
-            yield f"{name} is not led by {registration.leader} in epoch {registration.leader_epoch}"
+            yield f"{name}: broker {registration.leader} does not lead it in epoch {registration.leader_epoch}"
             return
         if not isinstance(leader.leader.isr_state, Committed):
-            yield f"{name}: a change of the ISR is pending at {leader.name}"
+            yield f"{name}: an ISR change is still pending on {leader.name}"
         end = leader.log.log_end_offset
         for node_id in registration.replicas:
             replica = look.of(node_id)

@@ -91,10 +91,12 @@ class ReplicaLook:
         found = self.first_difference(history, limit)
         if found is not None:
             batch, expected = found
-            return f"{self.name} has {batch}, committed is {expected or 'nothing that begins there'}"
+            return f"{self.name} has {batch}, but the committed log has {expected or 'no batch at that offset'}"
         start = mirror.batches[0].base_offset if mirror.batches else mirror.end
         if limit > 0 and max(start, log.log_start_offset) > 0:
-            return f"{self.name} begins at {max(start, log.log_start_offset)}, committed is everything up to {limit}"
+            return (
+                f"{self.name} begins at {max(start, log.log_start_offset)}, but every offset up to {limit} is committed"
+            )
         return None
 
     def first_difference(self, history: PartitionHistory, limit: int) -> tuple[Batch, Batch | None] | None:

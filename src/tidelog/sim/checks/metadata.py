@@ -143,7 +143,10 @@ class UncleanExclusion(Invariant):
         for broker_id in change.after.isr:
             broker, seen = after.brokers.get(broker_id), self._proposed_epoch(change.partition, broker_id)
             if broker_id not in change.before.isr and broker is not None and seen not in (None, broker.epoch):
-                what = f"broker {broker_id} joined in epoch {broker.epoch} by what it had in epoch {seen}: {change}"
+                what = (
+                    f"broker {broker_id} joined the ISR with broker epoch {broker.epoch}, but caught up with "
+                    f"broker epoch {seen}: {change}"
+                )
                 raise self.broken(what, change.partition)
 
     def on_metadata(self, before: ClusterImage, after: ClusterImage) -> None:
@@ -160,10 +163,12 @@ class UncleanExclusion(Invariant):
                 continue
             self._check_joined(after, change)
             for broker_id in set(change.after.elr) - {*change.before.isr, *change.before.elr}:
-                raise self.broken(f"broker {broker_id} came into the ELR from nowhere: {change}", change.partition)
+                raise self.broken(
+                    f"broker {broker_id} joined the ELR, but was in neither ISR nor ELR: {change}", change.partition
+                )
             now = change.after
             if is_unclean(change.before, now) and now.leader_recovery_state is not LeaderRecoveryState.RECOVERING:
-                what = f"broker {now.leader} leads as if it were known to have everything: {change}"
+                what = f"broker {now.leader} leads without recovery, but was in neither ISR nor ELR: {change}"
                 raise self.broken(what, change.partition)
         if anew:
             for topic in after.topics_by_id.values():
@@ -175,8 +180,8 @@ class UncleanExclusion(Invariant):
                     for broker_id in anew:
                         if broker_id in (*partition.isr, *partition.elr):
                             raise self.broken(
-                                f"broker {broker_id} registered after an unclean end, and {topic.name}-{index} has it "
-                                f"still: {partition}",
+                                f"broker {broker_id} registered after an unclean shutdown, but "
+                                f"{topic.name}-{index} still has it: {partition}",
                                 TopicPartition(topic.name, index),
                             )
 
@@ -217,7 +222,7 @@ class ElectionAllowed(Invariant):
         for member in sorted({*was.isr, *was.elr} - {*now.isr, *now.elr}):
             has_it = _brought_its_replica(before, after, now, member) and not self._lost(before, after, member)
             if member in now.replicas and has_it:
-                what = f"broker {member} is in neither ISR nor ELR any more, and lost nothing: {change}"
+                what = f"broker {member} left both ISR and ELR, although it lost nothing: {change}"
                 raise self.broken(what, change.partition)
 
     def _check(self, before: ClusterImage, after: ClusterImage, change: _Changed) -> None:
@@ -230,11 +235,17 @@ class ElectionAllowed(Invariant):
         ]
         able = [member for member in complete if _can_lead(after, now, member)]
         if able:
-            raise self.broken(f"broker {now.leader} leads, though {able} have everything: {change}", change.partition)
+            raise self.broken(
+                f"broker {now.leader} leads by an unclean election, although {able} are complete: {change}",
+                change.partition,
+            )
         allowed = any(self._rules(image, change.topic).unclean_leader_election_enable for image in (before, after))
         led_last = not complete and self._led.get((change.topic.topic_id, change.index)) == now.leader
         if not allowed and not led_last and not self._is_asked_for():
-            what = f"nobody asked for broker {now.leader} to lead, nor was it the last to: {change}"
+            what = (
+                f"broker {now.leader} leads without a permitted unclean election, and was not the last known "
+                f"leader: {change}"
+            )
             raise self.broken(what, change.partition)
 
     def _lost(self, before: ClusterImage, after: ClusterImage, broker_id: int) -> bool:

@@ -103,7 +103,7 @@ class LogMirror:
         # A directory that failed may have done so in the middle of a truncation; its logs are not used any more.
         if self.end == end or self.log.directory.failure is not None:
             return None
-        return f"{self.log.topic_partition}: the log is to end at {end}, its bytes end at {self.end}"
+        return f"{self.log.topic_partition}: the log end offset is {end}, but its bytes end at {self.end}"
 
     def at(self, offset: int) -> Batch | None:
         """The batch that begins there."""
@@ -154,7 +154,7 @@ class LogMirror:
             expected = self.batches[-1].next_offset
             compacted = self.log.config.is_compacted
             if header.base_offset < expected or (header.base_offset > expected and not compacted):
-                self._problem("Offsets", f"{batch} where {expected} comes next")
+                self._problem("Offsets", f"{batch}, but the next offset is {expected}")
         if header.producer_id >= 0 and header.base_sequence >= 0:
             self._count(header, batch)
         self.batches.append(batch)

@@ -124,7 +124,9 @@ class Quorum(Invariant):
         if known is not image:
             difference = compare(known, image)
             if not difference.is_empty or _beside(known) != _beside(image):
-                raise self.broken(f"node {node_id} has other metadata at {offset} than was seen before: {difference}")
+                raise self.broken(
+                    f"node {node_id} has metadata at {offset} that differs from an earlier observation: {difference}"
+                )
         if len(self._images) > 2 * KEPT_IMAGES:
             self._images = dict(list(self._images.items())[KEPT_IMAGES:])
 
@@ -144,7 +146,9 @@ class Quorum(Invariant):
         ]
         if 2 * len(holding) <= len(voters):
             ends = {node_id: self._durable_end(node_id) for node_id in voters if node_id in self._mirrors}
-            raise self.broken(f"{high_watermark} is committed, durable are {ends} of the voters {list(voters)}")
+            raise self.broken(
+                f"{high_watermark} is committed, but the durable ends of the voters {list(voters)} are {ends}"
+            )
 
     def _durable_end(self, node_id: int) -> int:
         mirror, disk = self._mirrors[node_id], self._disks[node_id]()
@@ -163,7 +167,9 @@ class Quorum(Invariant):
             batch = batches[checked]
             expected = self._committed.get(batch.base_offset)
             if expected is not None and not batch.same(expected):
-                raise self.broken(f"node {node_id} has {batch} in the metadata log, committed is {expected}")
+                raise self.broken(
+                    f"node {node_id} has {batch} in the metadata log, but the committed batch is {expected}"
+                )
             checked += 1
         self._compared[node_id] = (mirror, mirror.version, checked)
 

@@ -52,7 +52,7 @@ class CandidateCompleteness(Invariant):
             return
         if newcomer.log.log_end_offset < look.history.true_hw:
             raise self.broken(
-                f"{look.topic_partition}: {replica.name} wants {newcomer.name} in the ISR, which ends at "
+                f"{look.topic_partition}: {replica.name} proposes {newcomer.name} for the ISR, but its log ends at "
                 f"{newcomer.log.log_end_offset}, below {look.history.true_hw} ({look.history.exposed_by})"
             )
 

@@ -39,7 +39,7 @@ class Told(ABC):
         self._look(partition)
         if offset >= history.true_hw:
             broken = LeaderCompleteness().broken(
-                f"{partition}: {offset} was acknowledged, and no leader had a high watermark beyond {history.true_hw}"
+                f"{partition}: {offset} was acknowledged, but no leader had a high watermark above {history.true_hw}"
             )
             self._fail(broken, self._look_of(partition))
         history.acknowledged_end = max(history.acknowledged_end, offset + 1)
@@ -54,9 +54,9 @@ class Told(ABC):
             self._look(partition)
         what = None
         if offset >= history.true_hw:
-            what = f"{offset} was read, and no leader had a high watermark beyond {history.true_hw}"
+            what = f"{offset} was read, but no leader had a high watermark above {history.true_hw}"
         elif offset != position:
-            what = f"{position} was to be read, and {offset} was"
+            what = f"the next offset to read was {position}, but {offset} was read"
         if what is not None:
             self._fail(ConsistentRead().broken(f"{partition}: {what}"), self._look_of(partition))
         self._same_value(partition, offset, value)
@@ -89,13 +89,15 @@ class Told(ABC):
         if history.era != era or leader_epoch < history.first_epoch:
             return
         if (offset < before[1]) if leader_epoch >= before[0] else (offset > before[1]):
-            what = f"{partition}: ListOffsets said {before[1]} in epoch {before[0]}, then {offset} in {leader_epoch}"
+            what = (
+                f"{partition}: ListOffsets returned {before[1]} in epoch {before[0]}, then {offset} in {leader_epoch}"
+            )
             self._fail(HighWatermark().broken(what), self._look_of(partition))
         history.latest = max(history.latest, (leader_epoch, offset))
 
     def on_commit_lost(self, stored: TopicPartition, partition: TopicPartition, committed: int, found: int) -> None:
         """`stored` is where the group's commits stand."""
-        what = f"the group had committed {committed} of {partition}, and has {found} now: see {stored}"
+        what = f"the group committed {committed} of {partition}, but now has {found}: see {stored}"
         self._fail(GroupCommits().broken(what, stored), None)
 
     def on_sequence_refused(self, partition: TopicPartition, what: str) -> None:

@@ -117,7 +117,7 @@ class Injector:
         try:
             await self._cluster.until(self._all_serve, timeout_s=timeout_s, every_s=0.1)
         except TimeoutError as error:
-            raise TimeoutError(f"faults are over for {timeout_s:g} s, and {self._who_does_not_serve()}") from error
+            raise TimeoutError(f"{timeout_s:g} s after the last fault: {self._who_does_not_serve()}") from error
         self._trace.record(FAULT, "all_serve")
 
     def set_clocks_right(self) -> None:

@@ -49,7 +49,7 @@ def draw_plan(
     chosen = [kind for kind in kinds.values() if ALL in profiles or kind.profile in profiles]
     if not chosen:
         known = ", ".join(sorted({kind.profile for kind in kinds.values()}))
-        raise ValueError(f"no faults of profile {', '.join(profiles)}; there are {ALL}, {known}")
+        raise ValueError(f"unknown fault profile {', '.join(profiles)}; use {ALL}, {known}")
     rng = random.Random(f"{seed} plan")
     weights = [kind.weight for kind in chosen]
     plan: list[PlannedFault] = []

@@ -30,7 +30,7 @@ def _how_far(node: SimNode, newest: ClusterImage) -> str:
     running, config = node.node, node.config
     control = None if running is None else running.control
     if running is None or control is None:
-        return "its metadata log not open"
+        return "its metadata log is not open"
     if not control.publisher.is_caught_up:
         raft, known = control.raft, newest.provenance.offset + 1
         return (
@@ -40,7 +40,7 @@ def _how_far(node: SimNode, newest: ClusterImage) -> str:
     if not config.is_broker:
         return "caught up"
     if len(running.listeners) < len(config.listeners):
-        return "its logs not loaded"
+        return "its logs are not loaded"
     registered = newest.broker(node.node_id)
     if registered is None:
         return "not registered"

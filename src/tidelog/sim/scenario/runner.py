@@ -48,7 +48,7 @@ def walk(scenario: Scenario, worlds: Mapping[str, WorldFactory]) -> Iterator[Mom
     """The steps one by one, as they really go."""
     (name,) = scenario.world.words
     if name not in worlds:
-        raise scenario.world.fail(f"no world is called {name}; there are: {', '.join(sorted(worlds))}")
+        raise scenario.world.fail(f"unknown world {name}; the worlds are: {', '.join(sorted(worlds))}")
     world = worlds[name](scenario.world)
     for step in scenario.steps:
         happened: list[str] = []

@@ -101,7 +101,7 @@ def _head(lines: list[str]) -> tuple[int, Command, tuple[str, ...]]:
     """Everything up to the `world` line, and the `rules:` line if it follows at once."""
     at = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith(_COMMENT)), len(lines))
     if at == len(lines) or lines[at].split()[0] != _WORLD:
-        raise ScenarioError(f"line {at + 1}: the first line says which world this is: {_WORLD} NAME")
+        raise ScenarioError(f"line {at + 1}: the first line must name the world: {_WORLD} NAME")
     world = Command.parse(lines[at], at + 1)
     if len(world.words) != 1:
         raise world.fail("one name of a world is needed")

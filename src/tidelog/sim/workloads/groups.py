@@ -65,7 +65,7 @@ class Group:
                 what = "leave"
                 await member.leave()
         except TimeoutError as error:
-            raise Unsettled(f"nobody could {what} the group {group} within {LATE_S:g} s") from error
+            raise Unsettled(f"no client could {what} the group {group} within {LATE_S:g} s") from error
         if len(assigned) != self._office.partitions:
             raise Unsettled(f"the only member of the group {group} was given {list(map(str, assigned))}")
         for tp, offset in (await _offsets(client, group)).items():

@@ -272,7 +272,7 @@ class PipelinedProducer:
                     return UNKNOWN_OFFSET
                 raise_for(partition.error_code, partition.error_message, what=str(tp))
                 return partition.base_offset
-        raise ConnectionFailed(f"{connection.address} answered Produce without a word about {tp}")
+        raise ConnectionFailed(f"{connection.address} answered Produce without a result for {tp}")
 
     async def _leader_of(self, pipe: _Pipe) -> _Round:
         client, tp = self._client, pipe.partition
@@ -280,7 +280,7 @@ class PipelinedProducer:
             await client.topic(tp.topic)
         found = client.metadata.partition(tp.topic, tp.partition)
         if found is None or found.leader_id < 0 or found.leader_epoch < pipe.leader_epoch:
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: nobody is known to lead after {pipe.leader_epoch}")
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: no leader is known after epoch {pipe.leader_epoch}")
         connection = await client.broker(found.leader_id)
         pipe.leader_epoch = found.leader_epoch
         pipe.stale = False

@@ -40,7 +40,7 @@ class Readers:
         for partition, position in self._positions.items():
             end = self._office.watch.end_of(partition)
             if position < end:
-                return f"a reader of {partition} has come to {position} of {end}"
+                return f"a reader of {partition} is at {position} of {end}"
         return None
 
     async def stop(self) -> None:

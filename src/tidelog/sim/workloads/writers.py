@@ -62,9 +62,9 @@ class Ledger:
             if not offsets:
                 wrong.append(f"lost-write: {value!r} was acknowledged at {offset} of partition {partition}")
             elif len(offsets) > 1 and value not in self.doubled:
-                wrong.append(f"duplicate: {value!r} stands at {offsets} of partition {partition}")
+                wrong.append(f"duplicate: {value!r} is at {offsets} of partition {partition}")
             elif offset >= 0 and offset not in offsets:
-                wrong.append(f"inconsistent-offsets: {value!r} was acknowledged at {offset}, stands at {offsets}")
+                wrong.append(f"inconsistent-offsets: {value!r} was acknowledged at {offset}, but is at {offsets}")
         wrong += [
             f"aborted-read: nobody wrote {each!r}" for each in found if each not in promised and each not in perhaps
         ]
@@ -179,7 +179,7 @@ class Writers:
                 error = await self._send(author, partition)
             if error is not None:
                 told = f"{type(error).__name__}: {error}"
-                return f"faults are over, and a write of writer {author.number} to partition {partition} failed: {told}"
+                return f"after the last fault, writer {author.number} failed in partition {partition}: {told}"
         return None
 
     def _lost_its_last(self, author: "_Author", error: ApiError | ClientError, partition: int) -> bool:

@@ -196,7 +196,7 @@ def iter_headers(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[tupl
         if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
             raise _no_batch(header, pos)
         if size > left:
-            raise WireError(f"batch at {pos} claims {size} bytes, {left} are there")
+            raise WireError(f"batch at {pos} has the length {size}, but {left} bytes are left")
         yield pos, header
         pos += size
 
@@ -208,4 +208,4 @@ def _no_room(left: int, pos: int) -> WireError:
 def _no_batch(header: BatchHeader, pos: int) -> WireError:
     if header.magic != MAGIC:
         return WireError(f"batch at {pos} has magic {header.magic}, only {MAGIC} is supported")
-    return WireError(f"batch at {pos} claims {header.batch_length} bytes, its header alone has {MIN_BATCH_LENGTH}")
+    return WireError(f"batch at {pos} has the length {header.batch_length}, less than a header of {MIN_BATCH_LENGTH}")

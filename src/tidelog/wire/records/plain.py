@@ -61,7 +61,7 @@ def decode_batch(
     """The batch at the start of the buffer. Whatever is wrong with it is a WireError."""
     header = read_header(buffer)
     if header.size_in_bytes > len(buffer):
-        raise WireError(f"batch claims {header.size_in_bytes} bytes, {len(buffer)} are there")
+        raise WireError(f"batch has the length {header.size_in_bytes}, but {len(buffer)} bytes are left")
     if verify_crc and not crc_ok(buffer, header):
         raise WireError(f"batch at offset {header.base_offset} does not match its CRC")
     payload = record_payload(buffer, header, max_decompressed)
@@ -113,7 +113,7 @@ def _read_record(payload: bytes | bytearray, pos: int, header: BatchHeader) -> t
     if header_count:
         headers, pos = _read_headers(payload, pos, end, header_count)
     if pos != end:
-        raise WireError(f"a record of {size} bytes ends {pos - end:+d} bytes from where it says")
+        raise WireError(f"a record of {size} bytes ends {pos - end:+d} bytes from its declared end")
     timestamp = header.base_timestamp + timestamp_delta
     if header.attributes & TIMESTAMP_TYPE_MASK:
         timestamp = header.max_timestamp
@@ -172,7 +172,7 @@ def encode_batch(
     `last_offset_delta` of the batch it thins out, which may leave no record at all.
     """
     if not records and last_offset_delta is None:
-        raise ValueError("a batch without records needs the last_offset_delta it stands for")
+        raise ValueError("a batch without records needs a last_offset_delta")
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms

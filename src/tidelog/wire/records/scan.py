@@ -60,7 +60,7 @@ def scan_records(
             if header_count:
                 pos = _skip_headers(payload, pos, record_end, header_count)
             if pos != record_end:
-                raise WireError(f"record {index} ends {pos - record_end:+d} bytes from where it says")
+                raise WireError(f"record {index} ends {pos - record_end:+d} bytes from its declared end")
             timestamp = base_timestamp + timestamp_delta
             if timestamp > max_timestamp:
                 max_timestamp = timestamp

@@ -81,7 +81,7 @@ def test_what_is_no_header_is_refused(buffer: bytes, pos: int) -> None:
 def test_a_length_below_the_header_itself_is_refused(length: int) -> None:
     buffer = batch()
     struct.pack_into(">i", buffer, 8, length)
-    with pytest.raises(WireError, match=f"claims {length} bytes"):
+    with pytest.raises(WireError, match=f"has the length {length},"):
         read_header(buffer)
 
 

@@ -55,7 +55,7 @@ class OneLeaderPerEpoch(Invariant):
 
 
 class OneVotePerEpoch(Invariant):
-    statement = "a voter votes at most once in an epoch, whatever it lost in between"
+    statement = "a voter votes at most once in an epoch, even after a crash"
 
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int], int] = {}
@@ -80,7 +80,7 @@ class OneVotePerEpoch(Invariant):
 
 
 class SentAfterStored(Invariant):
-    statement = "a message leaves only when its epoch, and the vote in it, are on stable storage"
+    statement = "a node sends a message only after its epoch and vote are on stable storage"
 
     def check(self, cluster: Cluster, touched: Sequence[Member]) -> None:
         for member in touched:
@@ -98,9 +98,7 @@ class SentAfterStored(Invariant):
 
 
 class HighWatermarkMonotonic(Invariant):
-    statement = (
-        "a member's high watermark never goes back while it runs, nor does that of the leaders one after another"
-    )
+    statement = "a running member's high watermark never decreases, nor does it from one leader to the next"
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int], int] = {}
@@ -119,7 +117,7 @@ class HighWatermarkMonotonic(Invariant):
 
 
 class CommittedNeverChanges(Invariant):
-    statement = "a record once committed is the same on every member that calls it committed, and never changes"
+    statement = "a committed record never changes and is the same on every member that considers it committed"
 
     def __init__(self) -> None:
         self._checked: dict[tuple[int, int], int] = {}
@@ -149,7 +147,7 @@ class CommittedNeverChanges(Invariant):
 
 
 class MajorityHoldsCommitted(Invariant):
-    statement = "what is committed is on stable storage at a majority of the voters in force when it was committed"
+    statement = "a committed record is on stable storage at a majority of the voters of that time"
 
     def __init__(self) -> None:
         self._end = 0
@@ -168,11 +166,11 @@ class MajorityHoldsCommitted(Invariant):
         committed = [each.batch for each in cluster.history.batches if each.batch.last_offset < self._end]
         holding = [each for each in self._voters if holds(cluster.members[each], committed)]
         if self._end and len(holding) < len(self._voters) // 2 + 1:
-            raise self.broken(f"everything below {self._end} is held by {holding} of the voters {list(self._voters)}")
+            raise self.broken(f"only {holding} hold every record below {self._end}, of the voters {list(self._voters)}")
 
 
 class LeaderHoldsCommitted(Invariant):
-    statement = "a leader's log has every committed record from the moment it leads"
+    statement = "a new leader's log has every committed record"
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
@@ -191,7 +189,7 @@ class LeaderHoldsCommitted(Invariant):
 
 
 class NoTruncationBelowHighWatermark(Invariant):
-    statement = "no member that runs gives up a record below its high watermark, or one it holds that is committed"
+    statement = "no running member gives up a record below its high watermark, or a committed record that it holds"
 
     def __init__(self) -> None:
         self._marks: dict[tuple[int, int], int] = {}
@@ -208,7 +206,7 @@ class NoTruncationBelowHighWatermark(Invariant):
 
 
 class SnapshotIsReplay(Invariant):
-    statement = "a snapshot at X is what replaying 0..X gives, and so is what a member has applied"
+    statement = "a snapshot at X, and the state that a member applied, equal a replay of 0..X"
 
     def __init__(self) -> None:
         self._applied: dict[tuple[int, int], int] = {}

@@ -92,7 +92,7 @@ class QuorumWorld:
     def execute(self, command: Command) -> list[str]:
         verb = self._verbs.get(command.verb)
         if verb is None:
-            raise command.fail(f"there is no such command; there are: {', '.join(sorted(self._verbs))}")
+            raise command.fail(f"unknown command; the commands are: {', '.join(sorted(self._verbs))}")
         self._lines.clear()
         try:
             verb(command)
@@ -158,7 +158,7 @@ class QuorumWorld:
         links = [(int(link[1]), int(link[2])) for word in command.words if (link := _LINK.fullmatch(word))]
         kinds = [word for word in command.words if word[0].isupper()]
         if command.verb != "deliver" and not (links or kinds):
-            raise command.fail("which messages? Name a link (1->2) or a kind (Vote)")
+            raise command.fail("name the messages by a link (1->2) or by a kind (Vote)")
         chosen = [
             packet
             for packet in self._cluster.network.packets
@@ -167,7 +167,7 @@ class QuorumWorld:
             and packet.not_before_s <= self._cluster.now_s
         ]
         if not chosen:
-            raise command.fail("no such message is on its way")
+            raise command.fail("no such message is in flight")
         return chosen
 
     def _cut(self, command: Command) -> None:
@@ -226,7 +226,7 @@ class QuorumWorld:
     def _nodes(self, command: Command) -> list[int]:
         nodes = [int(word) for word in command.words if word.isdecimal()]
         if unknown := [node for node in nodes if node not in self._cluster.members]:
-            raise command.fail(f"there is no node {unknown[0]}")
+            raise command.fail(f"node {unknown[0]} does not exist")
         return nodes
 
     def _node(self, command: Command) -> int:
@@ -238,5 +238,5 @@ class QuorumWorld:
     def _two_nodes(self, command: Command) -> tuple[int, int]:
         nodes = self._nodes(command)
         if len(nodes) != 2:
-            raise command.fail("two nodes are needed: the one that is asked, and the voter")
+            raise command.fail("name two nodes: the receiver of the request, and the voter")
         return nodes[0], nodes[1]

@@ -299,7 +299,7 @@ class ReplicationCluster:
             self._tell(f"{broker_id}: {write}: {error.code.name}: {error.message.partition(';')[0]}")
             return
         if info.duplicate:
-            self._tell(f"{broker_id}: {write}: known already, at offset {info.first_offset}")
+            self._tell(f"{broker_id}: {write}: duplicate, already at offset {info.first_offset}")
         if write.acks != -1:
             self._acknowledged(broker_id, write, info.first_offset)
             self.react()

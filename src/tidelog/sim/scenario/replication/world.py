@@ -130,7 +130,7 @@ class ReplicationWorld:
     def execute(self, command: Command) -> list[str]:
         verb = self._verbs.get(command.verb)
         if verb is None:
-            raise command.fail(f"there is no such command; there are: {', '.join(sorted(self._verbs))}")
+            raise command.fail(f"unknown command; the commands are: {', '.join(sorted(self._verbs))}")
         self._lines.clear()
         verb(command)
         views = look(self._cluster)
@@ -177,7 +177,7 @@ class ReplicationWorld:
             raise command.fail(f"unknown options: {', '.join(options)}")
         written = [value for word in command.words[2:] if word != "quiet" for value in values(word)]
         if not written:
-            raise command.fail("what? One value at least")
+            raise command.fail("name at least one value")
         write = Write(
             topic_partition=topic_partition,
             values=tuple(written),
@@ -223,7 +223,7 @@ class ReplicationWorld:
     def _idle(self, broker_id: int) -> str:
         now_s = self._cluster.now_s
         due = [at for fetcher in self._cluster.fetchers(broker_id) if (at := fetcher.next_due_s(now_s)) is not None]
-        return f"waits {max(0.0, min(due) - now_s):.2f} s before it fetches again" if due else "follows nobody"
+        return f"waits {max(0.0, min(due) - now_s):.2f} s before the next fetch" if due else "follows no leader"
 
     def _tick(self, command: Command) -> None:
         self._cluster.advance(duration_s(command))
@@ -257,16 +257,16 @@ class ReplicationWorld:
     def _chosen(self, command: Command) -> list[Packet]:
         links = [(link[1], link[2]) for word in command.words if (link := _LINK.fullmatch(word))]
         if not links:
-            raise command.fail("which messages? Name a link, as 1->2 or 1->C")
+            raise command.fail("name the messages by a link, such as 1->2 or 1->C")
         packets = self._cluster.network.packets
         chosen = [packet for packet in packets if (str(packet.source), str(packet.target)) in links]
         if not chosen:
-            raise command.fail("no such message is on its way")
+            raise command.fail("no such message is in flight")
         return chosen
 
     def _cut(self, command: Command) -> None:
         if not (nodes := self._nodes(command)):
-            raise command.fail("whom? One node from everyone, or several from each other")
+            raise command.fail("name one node to cut off from all others, or several to cut off from each other")
         self._cluster.network.cut(nodes)
 
     def _heal(self, command: Command) -> None:
@@ -361,7 +361,7 @@ class ReplicationWorld:
             if entry.offset >= log.high_watermark
         ]
         self._lines.append(
-            f"{broker_id}: above its high watermark {log.high_watermark} it has: {'; '.join(above) or 'nothing'}"
+            f"{broker_id}: above its high watermark {log.high_watermark} its log has: {'; '.join(above) or 'no record'}"
         )
 
     # --- arguments ---
@@ -374,7 +374,7 @@ class ReplicationWorld:
     def _brokers(self, command: Command) -> list[int]:
         found = [int(word) for word in command.words if word.isdecimal()]
         if unknown := [broker_id for broker_id in found if broker_id not in self._cluster.machines]:
-            raise command.fail(f"there is no broker {unknown[0]}")
+            raise command.fail(f"broker {unknown[0]} does not exist")
         return found
 
     def _broker(self, command: Command) -> int:
