@@ -49,7 +49,7 @@ def output_of(child: NurseryChild) -> Path:
 async def test_what_a_forked_node_says_and_how_it_ends_is_what_a_process_would(tmp_path: Path) -> None:
     async with a_nursery() as nursery:
         child = await run(nursery, tmp_path / "console", "--config", str(tmp_path / "nowhere"))
-        assert await child.wait() == 2
+        assert await child.wait() == 1
         assert last_lines(tmp_path / "console").startswith("tidelog: cannot read ")
         again = await run(nursery, tmp_path / "console", "dance")
         assert await again.wait() == 2
@@ -73,7 +73,7 @@ async def test_a_forked_node_inherits_what_it_is_given_and_knows_its_number(tmp_
         # A node is never told a descriptor as its config, but it reads one like any other.
         child = await nursery.run([], output=tmp_path / "console", name="reader", inherit={"--config": read_end})
         os.close(read_end)
-        assert await child.wait() == 2
+        assert await child.wait() == 1
         assert "cannot read " in last_lines(tmp_path / "console")
         # Nobody else holds the reading end any more.
         with pytest.raises(BrokenPipeError):
@@ -95,7 +95,7 @@ async def test_a_nursery_that_dies_takes_those_with_it_that_are_tied(tmp_path: P
         os.close(end)
         # The next one that is asked for starts another.
         other = await run(nursery, tmp_path / "console", "--config", str(tmp_path / "nowhere"))
-        assert await other.wait() == 2
+        assert await other.wait() == 1
 
 
 async def test_a_nursery_that_cannot_start_is_an_error_and_no_waiting(
