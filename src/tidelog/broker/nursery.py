@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def serve(orders: socket.socket) -> NoReturn:
-    """Obeys until the supervisor is gone. Nodes that are not tied live on."""
+    """Obeys until the supervisor ends or closes the socket. Nodes that are not tied live on."""
     children = Children()
     status = 1
     try:

@@ -48,7 +48,7 @@ class ImportedFiles:
                 self._identities[path] = None if changed_meanwhile else found
 
     def changed(self) -> str | None:
-        """One that is not what it was, if any."""
+        """The path of a file that has changed since the import, if any."""
         for path, before in self._identities.items():
             if before is None or _identity(path) != before:
                 return path

@@ -18,7 +18,7 @@ from tidelog.wire.codec import reader_for, writer_for
 from tidelog.wire.registry import APIS
 from tidelog.wire.schema import spec_of
 
-# What the nodes of a new cluster say to each other until all are unfenced, and what a readiness probe asks.
+# Requests between the nodes of a new cluster until all brokers are unfenced, and those of a readiness probe.
 _REQUESTS: Final = frozenset(
     {
         "ApiVersions",

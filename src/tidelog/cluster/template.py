@@ -4,8 +4,8 @@
 it and reaps it. The kernel kills the template when that thread ends, and the thread lives as long as this process. So
 nothing outlives this process, however it ends.
 
-A template is replaced when it has died, when it hangs, when a file that it imported has changed, or when this process
-would pass on something else than it did then (`process_state`). A replaced template ends with the last of its clusters.
+A template is replaced if it has died or hangs, or if a file that it imported has changed. It is also replaced if a new
+child of this process would now inherit something else (`process_state`). A replaced template ends with its last cluster.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ FIRST_ANSWER_S: Final = 60.0
 ANSWER_S: Final = 20.0
 _EXIT_S: Final = 2.0
 _MAX_ANSWER_BYTES: Final = 64 * 1024
-# The order, as `tidelog.broker.template` expects it: what it needs comes as descriptors.
+# The order that `tidelog.broker.template` expects: its data comes as descriptors.
 _ORDER: Final = b"fork"
-# -P: a module in the working directory must not stand in for one of Python's. The root is needed where `tidelog` is
+# -P: a module in the working directory must not replace one of Python's. The root is needed where `tidelog` is
 # importable only from the path of this process.
 _START: Final = (
     "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.append(root); "
@@ -43,7 +43,7 @@ _START: Final = (
 
 
 class _Replaced(Exception):
-    """This template can fork no nursery; the message says why."""
+    """This template can fork no nursery; the message is the reason."""
 
 
 class _Template:
@@ -54,7 +54,7 @@ class _Template:
         self.nurseries = 0
         self.orders, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.orders.settimeout(FIRST_ANSWER_S)
-        # What it says when it cannot import; a file, so that nobody has to read along.
+        # Its error messages. A file, so that the template never waits for a reader.
         self._said = os.memfd_create("tidelog-template-stderr")
         command = [sys.executable, "-P", "-c", _START, package_root(), str(its.fileno()), str(os.getpid())]
         try:
@@ -74,7 +74,7 @@ class _Template:
         self.pidfd = os.pidfd_open(self.process.pid)
 
     def fork(self, order: "_Order") -> int:
-        """A pidfd of the new nursery; `_Replaced` if there is none."""
+        """A pidfd of the new nursery. Raises `_Replaced` if the template cannot fork one."""
         try:
             socket.send_fds(self.orders, [_ORDER], [order.socket_fd, order.environment, order.directory])
             answer, pidfds, _, _ = socket.recv_fds(self.orders, _MAX_ANSWER_BYTES, 1)
@@ -111,7 +111,7 @@ class _Template:
         self.orders.close()
         os.close(self.pidfd)
         os.close(self._said)
-        # `Popen` would warn about a process that still runs, and look for it among the children of this process.
+        # `Popen` would warn about a process that still runs, and wait for it, but it is no child of this process.
         self.process.returncode = 0
 
 
@@ -237,7 +237,7 @@ class SharedTemplate:
             try:
                 return self._current, self._current.fork(order)
             except _Replaced:
-                # Whatever the reason, a new one is the answer; if that fails too, the caller hears why.
+                # A new template helps in every case. If that one fails too, the caller gets the reason.
                 self._replace(self._current)
         self._current = template = _Template()
         self._selector.register(template.pidfd, selectors.EVENT_READ, template)

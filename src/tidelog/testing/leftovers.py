@@ -1,4 +1,4 @@
-"""Temporary directories of clusters whose process was killed: kept for a day for whoever wants to look, then removed.
+"""Temporary directories of clusters whose process was killed: kept for a day for inspection, then removed.
 
 A temporary cluster marks its directory while it holds the directory's lock. The kernel frees the lock when the process
 ends, however it ends. So a directory that is marked and not locked belongs to no running cluster. The mark goes away
@@ -40,7 +40,7 @@ def remove_old_once() -> None:
 
 
 def remove_old(parent: Path | None = None, *, older_than_s: float = KEPT_S) -> list[Path]:
-    """Removes what killed processes of this user left; returns what was removed."""
+    """Removes directories that killed processes of this user left; returns their paths."""
     parent = parent if parent is not None else Path(tempfile.gettempdir())
     before_s = time.time() - older_than_s  # noqa: TID251 - compared with the time stamps of files
     removed: list[Path] = []
@@ -57,7 +57,7 @@ def _is_old(directory: Path, before_s: float) -> bool:
         owner = directory.lstat().st_uid
         marked_s = (directory / MARK).lstat().st_mtime
     except OSError:
-        # Not ours to look at, not marked, or removed a moment ago by another process.
+        # Not readable for this user, not marked, or just removed by another process.
         return False
     return owner == os.getuid() and not directory.is_symlink() and marked_s < before_s
 
