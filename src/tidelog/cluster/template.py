@@ -5,7 +5,7 @@ it and reaps it. The kernel kills the template when that thread ends, and the th
 nothing outlives this process, however it ends.
 
 A template is replaced if it has died or hangs, or if a file that it imported has changed. It is also replaced if a new
-child of this process would now inherit something else (`process_state`). A replaced template ends with its last cluster.
+child of this process would now inherit something else (`process_state`). A replaced one ends with its last cluster.
 """
 
 import asyncio
