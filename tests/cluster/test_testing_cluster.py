@@ -1,10 +1,12 @@
 """`tidelog.testing.Cluster`, as other people's tests use it."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -114,6 +116,60 @@ def test_in_an_event_loop() -> None:
         assert threads() == before
 
     asyncio.run(story())
+
+
+def test_clusters_of_several_threads_at_once() -> None:
+    together = threading.Barrier(2, timeout=TIMEOUT_S)
+
+    def story() -> str:
+        with Cluster() as cluster:
+            # Both run now.
+            together.wait()
+            cluster.create_topic("orders")
+            return cluster.bootstrap
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.submit(story), threads.submit(story)
+        assert first.result(TIMEOUT_S) != second.result(TIMEOUT_S)
+
+
+def test_a_forked_process_neither_controls_nor_ends_the_cluster() -> None:
+    with Cluster() as cluster:
+        bootstrap, directory = cluster.bootstrap, cluster.directory
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                with pytest.raises(ClusterError) as caught:
+                    cluster.kill(1)
+                cluster.__exit__(None, None, None)
+                os.write(write_end, str(caught.value).encode())
+            finally:
+                os._exit(0)
+        os.close(write_end)
+        with open(read_end) as answer:
+            assert answer.read().startswith(f"this cluster belongs to process {os.getpid()}, which forked this one")
+        os.waitpid(child, 0)
+        Commands(bootstrap).run("topics", "list")
+        assert directory.exists()
+
+
+def test_a_stopped_cluster_is_not_held_by_a_forked_process() -> None:
+    """It has copies of every descriptor of its parent, and may live on."""
+    with Cluster() as cluster:
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(write_end)
+            os.read(read_end, 1)
+            os._exit(0)
+        directory = cluster.directory
+    assert not directory.exists()
+    with Cluster() as again:
+        again.create_topic("orders")
+    os.close(write_end)
+    os.close(read_end)
+    os.waitpid(child, 0)
 
 
 def run_pytest(directory: Path, *options: str) -> str:

@@ -95,6 +95,33 @@ def test_a_registration_waits_for_the_process_before_it_and_not_for_anything_els
 
 
 @pytest.mark.rule("C2")
+def test_a_broker_reports_at_once_that_it_has_applied_its_registration() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        applied = [3]
+
+        def answer(request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+            return BrokerHeartbeatResponse(is_fenced=request.current_metadata_offset < 7)
+
+        controller = Controller(loop, answer)
+        config, _ = NodeConfig.parse(PROPERTIES)
+        lifecycle = BrokerLifecycle(loop, config, controller, lambda: applied[-1], list)
+        lifecycle.epoch = 7
+        unfencing = loop.create_task(lifecycle.unfence())
+        for offset in (5, 7, 8):
+            await asyncio.sleep(RETRY_S / 50)
+            applied.append(offset)
+            lifecycle.metadata_applied()
+        await unfencing
+        # Not for 5, which says nothing new, and once for what is applied since.
+        assert [request.current_metadata_offset for _, request in controller.asked[:2]] == [3, 7]
+        assert controller.asked[1][0] == pytest.approx(2 * RETRY_S / 50)
+        await lifecycle.stop()
+
+    on_virtual_time(story)
+
+
+@pytest.mark.rule("C2")
 def test_heartbeats_go_on_whatever_one_of_them_meets(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()

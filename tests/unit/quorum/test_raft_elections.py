@@ -295,6 +295,20 @@ class TestElections:
         assert raft.epoch == 5
 
     @pytest.mark.rule("Q5")
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_voters_of_a_new_quorum_ask_in_turn(self, seed: int) -> None:
+        world = World([1, 2, 3], static([1, 2, 3]), seed=seed)
+        waits = []
+        for raft in world.rafts.values():
+            assert isinstance(raft.role, Unattached)
+            waits.append(raft.role.election_deadline_s - world.now_s)
+        part_s = CONFIG.start_wait_ms / 3 / 1000
+        for turn, wait_s in enumerate(waits):
+            assert turn * part_s <= wait_s <= (turn + 0.5) * part_s
+        world.run(0.1)
+        assert world.leaders == [1] and world.leader.epoch == 1
+
+    @pytest.mark.rule("Q5")
     def test_the_wait_before_an_election_is_one_to_two_timeouts_and_backing_off_at_most_its_maximum(self) -> None:
         world = World([1], static([1, 2, 3]), config=replace(CONFIG, start_wait_ms=0))
         begun: list[tuple[float, object]] = []
