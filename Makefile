@@ -8,10 +8,10 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check interop soak mutants bench wheel docs clean
+.PHONY: help setup demo test check interop interop-quick soak mutants bench wheel docs clean
 
 help: ## what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 setup: $(STAMP) ## make .venv with everything, and .venv/bin/tidelog; Java for Spark where it may
 
@@ -39,6 +39,9 @@ check: $(STAMP) ## format, lint, types, import contracts, numbered rules, prose
 
 interop: $(STAMP) ## what needs more: Kafka's own tools, kcat, a browser
 	$(BIN)/pytest tests/interop tests/guide -m interop -n $(WORKERS)
+
+interop-quick: $(STAMP) ## one test or more of make interop for each client, tool and browser
+	$(BIN)/pytest tests/interop -m quick -n $(WORKERS)
 
 soak: $(STAMP) ## the long runs, at full length
 	TIDELOG_SOAK=1 $(BIN)/pytest tests -m "soak and not interop" -n $(WORKERS) --timeout 3600

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from tests.interop.jvm import Ran
 from tests.interop.tools import Tools
 
@@ -14,6 +15,7 @@ def settings(ran: Ran) -> dict[str, str]:
     return dict(re.findall(r"^  ([\w.]+)=(.*) sensitive=", ran.stdout, re.MULTILINE))
 
 
+@pytest.mark.quick
 def test_topic_configs_are_described_and_altered(tools: Tools, unique: Unique) -> None:
     topic = tools.create_topic(unique("configured"), retention_ms="86400000")
     entity = ("--entity-type", "topics", "--entity-name", topic)

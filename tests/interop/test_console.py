@@ -8,6 +8,7 @@ from tests.interop.tools import Tools
 Unique = Callable[[str], str]
 
 
+@pytest.mark.quick
 def test_what_the_console_producer_sends_the_console_consumer_prints(tools: Tools, unique: Unique) -> None:
     topic = tools.create_topic(unique("console"))
     keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")

@@ -42,6 +42,7 @@ def lags(tools: Tools, group: str) -> list[tuple[str, str, str, str]]:
     return sorted((r["PARTITION"], r["CURRENT-OFFSET"], r["LOG-END-OFFSET"], r["LAG"]) for r in found)
 
 
+@pytest.mark.quick
 def test_an_active_group_is_listed_and_described(tools: Tools, topic: str, member: tuple[str, Member]) -> None:
     group, _ = member
     assert group in tools.groups("--list").lines()

@@ -11,6 +11,7 @@ from tidelog.jobs.session import why_no_spark
 pytestmark = pytest.mark.interop
 
 
+@pytest.mark.quick
 @pytest.mark.timeout(300)
 def test_every_record_is_a_row_of_the_table(tmp_path: Path) -> None:
     reason = why_no_spark()

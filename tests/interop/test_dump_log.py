@@ -75,6 +75,7 @@ def write(node: Target) -> None:
     wait_until(lambda: "gone" not in admin.topics(), "the topic is gone")
 
 
+@pytest.mark.quick
 def test_segments(disk: Path) -> None:
     segments = sorted((disk / "dumped-0").glob("*.log"))
     assert len(segments) > 1, "nothing was rolled"
@@ -134,6 +135,7 @@ def payloads(text: str) -> list[dict[str, Any]]:
     return [json.loads(payload) for payload in re.findall(r"payload: (\{.*\})$", text, re.MULTILINE)]
 
 
+@pytest.mark.quick
 def test_the_metadata_log(disk: Path) -> None:
     folder = disk / "__cluster_metadata-0"
     text = dump(sorted(folder.glob("*.log")), "--cluster-metadata-decoder").stdout

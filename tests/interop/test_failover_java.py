@@ -59,6 +59,7 @@ def verifiable_consumer(cluster: Cluster, log: Path, group: str) -> Iterator[Eve
         yield Events(process, log, "record_data")
 
 
+@pytest.mark.quick
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("jars")
 def test_javas_producer_and_consumer_go_on_through_a_failover(cluster: Cluster, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def feeding(process: subprocess.Popen[str]) -> Iterator[Callable[[], int]]:
         thread.join()
 
 
+@pytest.mark.quick
 @pytest.mark.timeout(300)
 def test_kcat_goes_on_through_a_failover(kcat: str, cluster: Cluster, tmp_path: Path) -> None:
     produce = [kcat, "-b", cluster.bootstrap, "-P", "-vvv", "-t", TOPIC, *ALL]

@@ -64,7 +64,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.parametrize("snippet", [github, gitlab])
+@pytest.mark.parametrize("snippet", [pytest.param(github, marks=pytest.mark.quick), gitlab])
 def test_a_ci_job_runs_the_tests_and_keeps_clusters_of_failed_ones(snippet: Any, wheel: Path, tmp_path: Path) -> None:
     commands, environment, kept = snippet()
     project = tmp_path / "project"

@@ -76,6 +76,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield directory / "bin"
 
 
+@pytest.mark.quick
 def test_a_wheel_has_all_its_files(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
@@ -90,6 +91,7 @@ def test_a_wheel_has_all_its_files(wheel: Path) -> None:
     assert any(name.startswith("tidelog/sim/scenario/stories/") for name in packed)
 
 
+@pytest.mark.quick
 def test_an_install_without_extras_runs_a_cluster(installed: Path, tmp_path: Path) -> None:
     python, tidelog = installed / "python", installed / "tidelog"
     found = run(python, "-c", f"import importlib.util as u; print([n for n in {EXTRAS} if u.find_spec(n)])")

@@ -34,6 +34,7 @@ def test_records_come_back(kcat: str, node: Target, unique: Unique, codec: str) 
     assert run(kcat, node, "-C", "-q", "-t", topic, "-p", "0", "-o", "-2", "-e") == "value 98\nvalue 99\n"
 
 
+@pytest.mark.quick
 def test_metadata_and_offsets(kcat: str, node: Target, unique: Unique) -> None:
     topic = unique("kcat")
     run(kcat, node, "-P", "-t", topic, stdin="a\nb\nc\n")
@@ -46,6 +47,7 @@ def test_metadata_and_offsets(kcat: str, node: Target, unique: Unique) -> None:
     assert run(kcat, node, "-Q", "-t", f"{topic}:0:-2").strip() == f"{topic} [0] offset 0"
 
 
+@pytest.mark.quick
 def test_a_balanced_consumer(kcat: str, node: Target, unique: Unique) -> None:
     topic = unique("kcat")
     run(kcat, node, "-P", "-t", topic, stdin="".join(f"{n}\n" for n in range(10)))

@@ -100,6 +100,7 @@ def row(page: Page, name: str) -> tuple[str, str]:
     return cell.locator(".chip.leader").inner_text(), epoch[1]
 
 
+@pytest.mark.quick
 def test_a_leader_killed_by_its_button(page: Page, cluster: tuple[Commands, str]) -> None:
     show(page, cluster[1])
     cell = page.locator(".cell", has=page.get_by_text("orders-0", exact=True))
@@ -174,6 +175,7 @@ def test_a_wrong_token_changes_nothing(page: Page, cluster: tuple[Commands, str]
     expect(page.locator(".node.running")).to_have_count(3)
 
 
+@pytest.mark.quick
 def test_keys_and_names(page: Page, cluster: tuple[Commands, str]) -> None:
     show(page, cluster[1])
     # Also without a selection.

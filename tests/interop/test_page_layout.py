@@ -18,13 +18,17 @@ from tests.unit.web.test_trace import LINES
 AUDIT: Final = (Path(__file__).parent / "page_audit.js").read_text("utf-8")
 
 
+# `.ci/run` takes the state in which most is drawn.
+PLAYED = [pytest.param(state, marks=pytest.mark.quick if state == "killed" else ()) for state in (*STATES, "trace")]
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     with serve_states([json.dumps(line) for line in LINES]) as served:
         yield served
 
 
-@pytest.mark.parametrize("state", [*STATES, "trace"])
+@pytest.mark.parametrize("state", PLAYED)
 def test_nothing_overflows_overlaps_or_is_cut_off(page: Page, served: Served, state: str) -> None:
     open_state(page, served.urls[state])
     found: dict[str, list[str]] = {}
@@ -42,6 +46,7 @@ def test_nothing_overflows_overlaps_or_is_cut_off(page: Page, served: Served, st
     assert not found, json.dumps(found, indent=1, ensure_ascii=False)
 
 
+@pytest.mark.quick
 def test_the_audit_finds_each_kind_of_fault(page: Page, served: Served) -> None:
     open_state(page, served.urls["healthy"])
     faults = {

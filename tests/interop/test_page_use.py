@@ -46,6 +46,7 @@ def counted(page: Page, where: str) -> tuple[int, int]:
     return numbers[0], numbers[-1]
 
 
+@pytest.mark.quick
 def test_terms_open_the_glossary_and_the_focus_returns(page: Page, served: Served) -> None:
     open_state(page, served.urls["stalled"])
     glossary = page.locator("#glossary")
@@ -188,6 +189,7 @@ def test_internal_topics_are_one_line_of_the_timeline(page: Page, served: Served
     expect(page.locator("#entries")).to_contain_text("__consumer_offsets")
 
 
+@pytest.mark.quick
 def test_on_a_phone_every_tab_fills_the_screen(page: Page, served: Served) -> None:
     page.set_viewport_size(PHONE)
     open_state(page, served.urls["killed"])

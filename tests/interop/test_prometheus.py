@@ -87,11 +87,13 @@ def running(prometheus: str, directory: Path, targets: list[str]) -> Iterator[Se
             yield server
 
 
+@pytest.mark.quick
 def test_promtool_has_nothing_to_complain_of(prometheus: str) -> None:
     assert re.search(r"SUCCESS: \d+ rules found", promtool("check", "rules", str(RULES)))
     promtool("check", "config", "--syntax-only", str(RULES.with_name("prometheus.yml")))
 
 
+@pytest.mark.quick
 @pytest.mark.rule("O3")
 def test_a_killed_broker_raises_the_alert_and_its_return_clears_it(prometheus: str, tmp_path: Path) -> None:
     with Cluster(brokers=3) as cluster:

@@ -33,6 +33,7 @@ def reference(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield kafka
 
 
+@pytest.mark.quick
 def test_topics_have_the_same_configs(node: Target, reference: ApacheKafka) -> None:
     answers = []
     for bootstrap in (reference.bootstrap, node.bootstrap):

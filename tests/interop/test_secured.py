@@ -56,6 +56,7 @@ def sasl(mechanism: str, module: str, password: str = PASSWORD) -> dict[str, str
     }
 
 
+@pytest.mark.quick
 def test_written_with_scram_and_read_with_plain(secured: str) -> None:
     """What a task of the sink does, what the driver asks, and what a task of the source does."""
     base = {"kafka.bootstrap.servers": secured}

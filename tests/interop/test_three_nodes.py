@@ -58,6 +58,7 @@ def metadata(cluster: Cluster, node: int) -> Path:
     return cluster.directory / f"node-{node}" / "data" / "__cluster_metadata-0"
 
 
+@pytest.mark.quick
 def test_the_quorum_through_brokers_and_through_controllers(cluster: Cluster, controllers: str) -> None:
     ways = (("--bootstrap-server", cluster.bootstrap), ("--bootstrap-controller", controllers))
     by_way = [status_of(quorum(*way, "describe", "--status")) for way in ways]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from tests.clients.targets import Target
 from tests.clients.waiting import wait_until
 from tests.interop.jvm import run_tool
@@ -53,6 +54,7 @@ def test_what_kafka_topics_says_of_mistakes(tools: Tools, unique: Unique) -> Non
     assert "InvalidReplicationFactorException" in wide.stdout + wide.stderr
 
 
+@pytest.mark.quick
 def test_the_cluster_describes_itself(tools: Tools, node: Target) -> None:
     cluster_id = clean(run_tool("kafka-cluster", "cluster-id", "--bootstrap-server", node.bootstrap)).stdout
     assert re.search(r"Cluster ID: [A-Za-z0-9_-]{22}", cluster_id)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.interop.jvm import Ran
 from tests.interop.tools import Tools
 
@@ -15,6 +16,7 @@ def events(ran: Ran, name: str) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, ran.lines()) if event["name"] == name]
 
 
+@pytest.mark.quick
 def test_everything_acknowledged_is_consumed_once(tools: Tools, unique: Unique) -> None:
     topic = tools.create_topic(unique("verifiable"), partitions=3)
     produced = tools.run("kafka-verifiable-producer", "--topic", topic, "--max-messages", str(RECORDS), "--acks", "-1")

@@ -4,11 +4,13 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from tests.interop.kafka_jars import java
 
 from tidelog.spark.kafka_keys import KEYS
 
 
+@pytest.mark.quick
 def test_the_table_has_every_key_of_kafkas_clients(jars: Path) -> None:
     found: set[str] = set()
     for client in ("consumer.ConsumerConfig", "producer.ProducerConfig"):

@@ -55,6 +55,7 @@ def test_what_one_writes_the_other_reads(beside: Beside, codec: str) -> None:
     assert found[OURS] == found[THEIRS]
 
 
+@pytest.mark.quick
 def test_a_row_says_its_topic_unless_the_option_does(beside: Beside) -> None:
     topics, found = beside.topics, {}
     for kind in (OURS, THEIRS):

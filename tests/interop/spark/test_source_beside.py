@@ -22,6 +22,7 @@ def each(topic: str, *values: int) -> str:
     return json.dumps({topic: {str(number): value for number, value in enumerate(values)}})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("headers", ["true", "false"])
 def test_every_column_of_every_codec(beside: Beside, headers: str) -> None:
     found = beside.same_rows(subscribe=beside.topics.mixed, includeHeaders=headers)
