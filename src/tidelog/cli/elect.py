@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, Quiet, example
-from tidelog.cli.output import CommandFailed, bad_usage, listed, print_json, report_change
+from tidelog.cli.output import CommandFailed, bad_usage, counted, listed, print_json, report_change
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
@@ -85,7 +85,14 @@ def _words(results: "list[ElectionResult]", kind: str) -> str:
 
 
 def _names(results: "list[ElectionResult]") -> str:
-    return listed([f"{result.tp.topic}-{result.tp.partition}" for result in results])
+    """The first few partitions. Those of internal topics are only counted, unless there are no others."""
+    from tidelog.metadata.names import is_internal
+
+    tps = [result.tp for result in results]
+    shown = [tp for tp in tps if not is_internal(tp.topic)] or tps
+    names = listed([f"{tp.topic}-{tp.partition}" for tp in shown])
+    hidden = len(tps) - len(shown)
+    return f"{names} and {counted(hidden, 'partition')} of internal topics" if hidden else names
 
 
 def _as_json(result: "ElectionResult") -> dict[str, Any]:
