@@ -8,6 +8,7 @@ import pytest
 from tests.interop.apache_kafka import DEFAULTS, ApacheKafka, free_ports
 from tests.interop.jvm import run_tool
 
+from tidelog.cli.app import run
 from tidelog.cli.session import with_client
 from tidelog.client.errors import AuthenticationFailed
 from tidelog.client.security import parse as parse_security
@@ -104,3 +105,14 @@ def test_a_wrong_password_is_refused_and_not_told(secured: str) -> None:
     finally:
         brokers.close()
     assert "wr0ng" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["verify --seconds 1 --min-acknowledged 1", "bench --records 100"])
+def test_commands_of_librdkafka_show_who_they_are(
+    secured: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    properties = tmp_path / "client.properties"
+    given = {name.removeprefix("kafka."): value for name, value in sasl("SCRAM-SHA-512", SCRAM).items()}
+    properties.write_text(format_properties(given))
+    status = run([*command.split(), "--bootstrap", secured, "--command-config", str(properties)])
+    assert status == 0, capsys.readouterr()

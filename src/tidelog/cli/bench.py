@@ -1,13 +1,14 @@
 """`bench`: how fast a cluster writes and reads records."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
-from tidelog.cli.session import cluster_errors, with_client
+from tidelog.cli.session import client_security, cluster_errors, with_client
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -42,6 +43,7 @@ def bench(
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Measure a cluster with librdkafka: latency of single records, and throughput of writing and reading.
 
@@ -51,13 +53,13 @@ def bench(
     if acks not in ("all", "1", "0"):
         raise bad_usage(f"--acks is all, 1 or 0, not {acks!r}")
     if brokers is None:
-        speed = _measure(bootstrap, records, size, acks)
+        speed = _measure(bootstrap, command_config, records, size, acks)
     else:
         from tidelog.testing import Cluster
 
         def on_its_own() -> "Speed":
             with Cluster(brokers) as cluster:
-                return _measure(cluster.bootstrap, records, size, acks)
+                return _measure(cluster.bootstrap, None, records, size, acks)
 
         speed = cluster_errors(on_its_own)
     if as_json:
@@ -76,7 +78,7 @@ def bench(
     )
 
 
-def _measure(bootstrap: str, records: int, size: int, acks: str) -> "Speed":
+def _measure(bootstrap: str, command_config: Path | None, records: int, size: int, acks: str) -> "Speed":
     import random
 
     from tidelog.client.topics import create_topic, delete_topic
@@ -92,10 +94,11 @@ def _measure(bootstrap: str, records: int, size: int, acks: str) -> "Speed":
     async def delete(client: "Client") -> None:
         await delete_topic(client, topic)
 
-    with_client(bootstrap, create)
+    security = client_security(command_config)
+    with_client(bootstrap, create, command_config)
     try:
-        return measure(bootstrap, topic, records=records, record_bytes=size, acks=acks, on_step=note)
+        return measure(bootstrap, topic, records=records, record_bytes=size, acks=acks, on_step=note, security=security)
     except VerifyError as error:
         raise CommandFailed(str(error)) from error
     finally:
-        with_client(bootstrap, delete)
+        with_client(bootstrap, delete, command_config)

@@ -11,6 +11,7 @@ from tidelog.cli.output import TERMINATED, CommandFailed, bad_usage
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
+    from tidelog.client.security import Security
 
 T = TypeVar("T")
 
@@ -34,6 +35,13 @@ def security_properties(command_config: Path | None) -> dict[str, str]:
     except (ConfigError, BadSecurity, UnicodeDecodeError) as error:
         raise bad_usage(f"--command-config: {command_config}: {error}") from error
     return found
+
+
+def client_security(command_config: Path | None) -> "Security | None":
+    """How those properties have a client connect."""
+    from tidelog.client.security import parse
+
+    return parse(security_properties(command_config))
 
 
 def with_client(

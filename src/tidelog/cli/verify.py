@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.files import check_writable, unwritable
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT16, Bootstrap, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT16, Bootstrap, CommandConfig, Json, example
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
-from tidelog.cli.session import cluster_errors, with_client
+from tidelog.cli.session import client_security, cluster_errors, with_client
 
 if TYPE_CHECKING:
     import random
@@ -131,6 +131,7 @@ def verify(
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Write and read with librdkafka under faults, then search for lost, duplicated, reordered or uncommitted records.
 
@@ -166,6 +167,7 @@ def verify(
     plan = RunPlan(
         workload=Workload(
             bootstrap=bootstrap,
+            security=client_security(command_config),
             topic=topic or f"verify-{rng.randrange(_LARGEST_SEED):08x}",
             partitions=partitions,
             replication_factor=replication_factor,
@@ -183,7 +185,7 @@ def verify(
         thresholds=thresholds,
     )
     port = ControlSocket(data) if data is not None else None
-    result = _run(bootstrap, plan, port, show=sys.stdout.isatty() and not as_json)
+    result = _run(bootstrap, command_config, plan, port, show=sys.stdout.isatty() and not as_json)
     if history is not None:
         from tidelog.verify.history_file import write_history
 
@@ -194,7 +196,9 @@ def verify(
     _print_result(result, seed, as_json)
 
 
-def _run(bootstrap: str, plan: "RunPlan", port: "FaultPort | None", *, show: bool) -> "Result":
+def _run(
+    bootstrap: str, command_config: Path | None, plan: "RunPlan", port: "FaultPort | None", *, show: bool
+) -> "Result":
     from tidelog.verify.report import progress_line
     from tidelog.verify.run import run
     from tidelog.verify.workload import VerifyError
@@ -206,7 +210,7 @@ def _run(bootstrap: str, plan: "RunPlan", port: "FaultPort | None", *, show: boo
         return await run(client, plan, port=port, on_progress=on_progress if show else None)
 
     try:
-        return cluster_errors(lambda: with_client(bootstrap, work))
+        return cluster_errors(lambda: with_client(bootstrap, work, command_config))
     except VerifyError as error:
         raise CommandFailed(str(error)) from error
     finally:

@@ -94,6 +94,12 @@ class Security:
     tls: Tls | None = None
     credentials: Credentials | None = None
 
+    @property
+    def protocol(self) -> SecurityProtocol:
+        if self.credentials is None:
+            return SecurityProtocol.SSL
+        return SecurityProtocol.SASL_PLAINTEXT if self.tls is None else SecurityProtocol.SASL_SSL
+
 
 def parse(settings: Mapping[str, str], prefix: str = "") -> Security | None:
     """From a client's properties, of which others are passed over; None for PLAINTEXT. `prefix` is for messages."""

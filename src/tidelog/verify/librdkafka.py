@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import Any, Final
 
+from tidelog.verify.librdkafka_security import security_config
 from tidelog.verify.workload import VerifyError, Workload
 
 # librdkafka's codes for what the broker says before it writes anything, however often it was tried.
@@ -67,6 +68,7 @@ def consumer_config(workload: Workload) -> dict[str, Any]:
 def _common(workload: Workload) -> dict[str, Any]:
     return {
         "bootstrap.servers": workload.bootstrap,
+        **security_config(workload.security),
         "log_level": _LOG_LEVEL,
         "log.queue": True,
         "reconnect.backoff.max.ms": 500,

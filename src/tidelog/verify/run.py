@@ -13,6 +13,7 @@ from tidelog.verify.faults import FaultPort
 from tidelog.verify.final_read import FinalRead
 from tidelog.verify.history import History
 from tidelog.verify.librdkafka import FatalErrors, consumer_config, load, probe_config, producer_config
+from tidelog.verify.librdkafka_security import security_config
 from tidelog.verify.producing import LoadProducer, Probe, Sender, Worker
 from tidelog.verify.reads import Reads
 from tidelog.verify.rounds import FaultDriver
@@ -63,6 +64,8 @@ async def run(
 ) -> Result:
     """Runs a plan on the client's cluster; through `port` its nodes are hit."""
     kafka = load()
+    # Refuses what librdkafka lacks, before the topic is created.
+    security_config(plan.workload.security)
     await client.refresh([])
     workload, brokers = plan.workload, len(client.metadata.brokers)
     if plan.faults.kinds and port is None:
@@ -75,12 +78,18 @@ async def run(
         replication_factor=workload.replicas(brokers),
         config=workload.topic_config(brokers),
     )
-    watch = Watch(client.metadata.brokers, workload.topic, workload.partitions)
-    session = _Session(kafka, plan, watch, driver, on_progress)
     try:
-        await session.live()
-    finally:
-        await session.close()
+        watch = Watch(client.metadata.brokers, workload.topic, workload.partitions, workload.security)
+        session = _Session(kafka, plan, watch, driver, on_progress)
+        try:
+            await session.live()
+        finally:
+            await session.close()
+    except Exception:
+        # There is no verdict, so the topic is no evidence.
+        if not workload.keep_topic:
+            await delete_topic(client, workload.topic)
+        raise
     judgement = await asyncio.to_thread(judge, session.history, plan.thresholds, plan.faults.kinds)
     # A log that shows a bug is kept: it is the evidence.
     keep = workload.keep_topic or judgement.verdict is Verdict.FAILED

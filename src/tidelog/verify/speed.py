@@ -1,11 +1,13 @@
 """How fast librdkafka writes to a cluster and reads back, with defaults that its users have too."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidelog.client.security import Security
 from tidelog.verify.librdkafka import load
+from tidelog.verify.librdkafka_security import security_config
 from tidelog.verify.workload import VerifyError
 
 ROUND_TRIPS: Final = 500
@@ -30,17 +32,25 @@ class Speed:
 
 
 def measure(
-    bootstrap: str, topic: str, *, records: int, record_bytes: int, acks: str, on_step: Callable[[str], None]
+    bootstrap: str,
+    topic: str,
+    *,
+    records: int,
+    record_bytes: int,
+    acks: str,
+    on_step: Callable[[str], None],
+    security: Security | None = None,
 ) -> Speed:
     """On a new topic with one partition. VerifyError when something was not acknowledged or did not come back."""
     library = load()
+    connection = {"bootstrap.servers": bootstrap, **security_config(security)}
     value = b"x" * record_bytes
     on_step("writing one record at a time")
-    trips_ms = sorted(_round_trip_ms(library, bootstrap, topic, value, acks))
+    trips_ms = sorted(_round_trip_ms(library, connection, topic, value, acks))
     on_step(f"writing {records} records")
-    wrote_s = _produce(library, bootstrap, topic, value, records, acks)
+    wrote_s = _produce(library, connection, topic, value, records, acks)
     on_step("reading them")
-    read_s = _consume(library, bootstrap, topic, records + ROUND_TRIPS)
+    read_s = _consume(library, connection, topic, records + ROUND_TRIPS)
     megabytes = record_bytes / _BYTES_PER_MB
     return Speed(
         records=records,
@@ -59,10 +69,10 @@ def _now_s() -> float:
     return time.perf_counter()  # noqa: TID251 - measuring is what this is for
 
 
-def _producer(library: Any, bootstrap: str, acks: str, linger_ms: int) -> Any:
+def _producer(library: Any, connection: Mapping[str, Any], acks: str, linger_ms: int) -> Any:
     return library.Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **connection,
             "acks": acks,
             "linger.ms": linger_ms,
             "queue.buffering.max.messages": 1_000_000,
@@ -82,8 +92,8 @@ def _flush(producer: Any) -> None:
         raise VerifyError(f"{left} records were not acknowledged in {_PATIENCE_S:g} s")
 
 
-def _round_trip_ms(library: Any, bootstrap: str, topic: str, value: bytes, acks: str) -> list[float]:
-    producer = _producer(library, bootstrap, acks, linger_ms=0)
+def _round_trip_ms(library: Any, connection: Mapping[str, Any], topic: str, value: bytes, acks: str) -> list[float]:
+    producer = _producer(library, connection, acks, linger_ms=0)
     producer.list_topics(topic, _PATIENCE_S)
     taken = []
     for _ in range(ROUND_TRIPS):
@@ -94,8 +104,8 @@ def _round_trip_ms(library: Any, bootstrap: str, topic: str, value: bytes, acks:
     return taken
 
 
-def _produce(library: Any, bootstrap: str, topic: str, value: bytes, records: int, acks: str) -> float:
-    producer = _producer(library, bootstrap, acks, linger_ms=5)
+def _produce(library: Any, connection: Mapping[str, Any], topic: str, value: bytes, records: int, acks: str) -> float:
+    producer = _producer(library, connection, acks, linger_ms=5)
     producer.list_topics(topic, _PATIENCE_S)
     began_s = _now_s()
     for _ in range(records):
@@ -110,10 +120,8 @@ def _produce(library: Any, bootstrap: str, topic: str, value: bytes, records: in
     return _now_s() - began_s
 
 
-def _consume(library: Any, bootstrap: str, topic: str, records: int) -> float:
-    consumer = library.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": f"{topic}-unused", "auto.offset.reset": "earliest"}
-    )
+def _consume(library: Any, connection: Mapping[str, Any], topic: str, records: int) -> float:
+    consumer = library.Consumer({**connection, "group.id": f"{topic}-unused", "auto.offset.reset": "earliest"})
     try:
         consumer.assign([library.TopicPartition(topic, 0, 0)])
         began_s = _now_s()

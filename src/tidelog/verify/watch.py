@@ -8,6 +8,7 @@ from typing import Final
 from tidelog.client.addresses import Address
 from tidelog.client.connection import Connection, ConnectionSettings
 from tidelog.client.errors import ClientError
+from tidelog.client.security import Security
 from tidelog.verify.workload import VerifyError
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.describe_quorum import (
@@ -87,13 +88,18 @@ class LeaderChanges:
 class Watch:
     """Asks all brokers again and again while it runs; `view` is the latest answer."""
 
-    def __init__(self, brokers: Mapping[int, Address], topic: str, partitions: int) -> None:
+    def __init__(
+        self, brokers: Mapping[int, Address], topic: str, partitions: int, security: Security | None = None
+    ) -> None:
         self.changes = LeaderChanges()
         self.brokers = dict(brokers)
         self._topic = topic
         self._partitions = partitions
         self._settings = ConnectionSettings(
-            client_id="tidelog-verify", connect_timeout_s=_PATIENCE_S, request_timeout_s=_PATIENCE_S
+            client_id="tidelog-verify",
+            connect_timeout_s=_PATIENCE_S,
+            request_timeout_s=_PATIENCE_S,
+            security=security,
         )
         self._connections: dict[int, Connection] = {}
         self._looked = asyncio.Condition()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.client.security import Security
 from tidelog.verify.verdict import Thresholds
 
 DEFAULT_PARTITIONS: Final = 12
@@ -19,6 +20,7 @@ class Workload:
     """The load on one new topic."""
 
     bootstrap: str
+    security: Security | None = None
     topic: str
     partitions: int = DEFAULT_PARTITIONS
     # None: 3, and 2 in sync, or what a smaller cluster can hold.
