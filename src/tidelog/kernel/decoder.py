@@ -29,9 +29,9 @@ _REASONS: Final = {
     native.BAD_VARINT: "has a varint of too many bits",
     native.BAD_SIZE: "has a size that the batch does not have",
     native.BAD_LENGTH: "has a field longer than itself, or of a negative length",
-    native.BAD_HEADER_COUNT: "has not the bytes for as many headers as it says",
+    native.BAD_HEADER_COUNT: "is too short for its number of headers",
     native.NAMELESS_HEADER: "has a header without a name",
-    native.WRONG_END: "does not end where it says",
+    native.WRONG_END: "does not end at its stated length",
     native.BAD_TIMESTAMP: "has a timestamp beyond 64 bits of microseconds",
     native.BAD_OFFSET: "has an offset outside of its batch",
 }

@@ -222,7 +222,7 @@ class _Columns(NamedTuple):
 
 def _bad_row(why: int, partition: int, columns: _Columns, row: int, told: list[_Topic]) -> BadRow:
     if why == native_rows.NO_TOPIC:
-        return BadRow("a row has no topic, and the option topic says none either")
+        return BadRow("a row has no topic, and the option topic is not set")
     if why == native_rows.BAD_PARTITION:
         topic = int(columns.row_topics[row]) if columns.row_topics.size else 0
         there_are = told[topic].partitions

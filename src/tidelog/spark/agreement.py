@@ -109,8 +109,8 @@ def believed(answers: Mapping[int, MetadataResponse]) -> list[int]:
     if 2 * len(trusted) <= len(there):
         raise ApiError(
             ErrorCode.NETWORK_EXCEPTION,
-            f"of the brokers {_listed(there)} only {_listed(trusted) or 'none'} could be asked: too few to say which "
-            f"topics there are",
+            f"of the brokers {_listed(there)} only {_listed(trusted) or 'none'} answered: too few to agree on which "
+            f"topics exist",
         )
     return trusted
 
@@ -126,7 +126,7 @@ def together(answers: Mapping[int, MetadataResponse], names: Iterable[str]) -> d
         if len(ids) > 1 or any(each.keys() != first.keys() for each in said.values()):
             raise ApiError(
                 ErrorCode.NETWORK_EXCEPTION,
-                f"the brokers {_listed(said)} say different things of topic {name}: one may be cut off from the others",
+                f"the brokers {_listed(said)} disagree about topic {name}: one may be partitioned from the others",
             )
         found |= dict.fromkeys(first, next(iter(ids), ZERO_UUID))
     return found

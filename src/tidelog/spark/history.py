@@ -13,7 +13,7 @@ from tidelog.core.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from tidelog.spark.brokers import EpochEnd
 from tidelog.spark.offsets import NO_EPOCH, Position, StreamOffsets, is_another
 
-ADVICE: Final = "With failOnDataLoss=false the query goes on with what there is"
+ADVICE: Final = "With failOnDataLoss=false the query continues with the records that exist"
 
 
 class DataLoss(RuntimeError):
@@ -69,7 +69,7 @@ class Vanished:
 
     def __str__(self) -> str:
         epochs = "" if self.epoch == NO_EPOCH else f", up to leader epoch {self.epoch},"
-        return f"{self.tp}: offsets {self.first} to {self.end - 1}{epochs} were to be read and are gone: {self.reason}"
+        return f"{self.tp}: offsets {self.first} to {self.end - 1}{epochs} cannot be read any more: {self.reason}"
 
 
 def vanished(start: StreamOffsets, end: StreamOffsets, ids: Mapping[TopicPartition, UUID]) -> list[Vanished]:
@@ -81,7 +81,7 @@ def vanished(start: StreamOffsets, end: StreamOffsets, ids: Mapping[TopicPartiti
         if is_another(at.topic_id, now):
             reason = _made_anew(at.topic_id, now)
         elif tp not in ids:
-            reason = f"there is no such {'partition' if tp.topic in topics else 'topic'} any more"
+            reason = f"the {'partition' if tp.topic in topics else 'topic'} no longer exists"
         else:
             continue
         begun = start.get(tp)
@@ -92,7 +92,7 @@ def vanished(start: StreamOffsets, end: StreamOffsets, ids: Mapping[TopicPartiti
 
 
 def _made_anew(before: UUID, now: UUID) -> str:
-    return f"the topic had the id {uuid_to_text(before)} and has {uuid_to_text(now)}: it was made anew"
+    return f"the topic had the id {uuid_to_text(before)} and now has {uuid_to_text(now)}: it was recreated"
 
 
 def _reason(at: Position, end: EpochEnd) -> str:

@@ -179,17 +179,17 @@ def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 def _check_batch(starting: Point, ending: Point) -> None:
     if isinstance(starting, Latest):
-        raise OptionError("startingOffsets: a batch cannot begin at latest, it would be empty")
+        raise OptionError("startingOffsets: a batch query cannot start at latest: it would be empty")
     if isinstance(ending, Earliest):
-        raise OptionError("endingOffsets: a batch cannot end at earliest, it would be empty")
+        raise OptionError("endingOffsets: a batch query cannot end at earliest: it would be empty")
     if isinstance(starting, SpecificOffsets):
         for tp, at in starting.offsets.items():
             if at.offset == LATEST:
-                raise OptionError(f"startingOffsets: a batch cannot begin at latest, as {tp} would")
+                raise OptionError(f"startingOffsets: a batch query cannot start at latest, as {tp} would")
     if isinstance(ending, SpecificOffsets):
         for tp, at in ending.offsets.items():
             if at.offset == EARLIEST:
-                raise OptionError(f"endingOffsets: a batch cannot end at earliest, as {tp} would")
+                raise OptionError(f"endingOffsets: a batch query cannot end at earliest, as {tp} would")
     if isinstance(starting, SpecificOffsets) and isinstance(ending, SpecificOffsets):
         first = {tp: at.offset for tp, at in starting.offsets.items()}
         last = {tp: at.offset for tp, at in ending.offsets.items()}
@@ -205,7 +205,7 @@ def _check_pairs(names: str, first: Mapping[TopicPartition, int], last: Mapping[
         raise OptionError(f"{names} must name the same partitions: {only} is in one of them only")
     for tp, start in sorted(first.items()):
         if 0 <= last[tp] < start:
-            raise OptionError(f"{names}: {tp} would begin at {start} and end before that, at {last[tp]}")
+            raise OptionError(f"{names}: {tp} would start at {start} and end before that, at {last[tp]}")
 
 
 class Given:
@@ -262,7 +262,7 @@ class Given:
         named = [name for name in _STRATEGIES if self.has(name)]
         if len(named) != 1:
             given = "none is given" if not named else f"{' and '.join(named)} are given"
-            raise OptionError(f"exactly one of assign, subscribe and subscribePattern says what is read: {given}")
+            raise OptionError(f"exactly one of assign, subscribe and subscribePattern must be set: {given}")
         name, value = named[0], self._values[named[0].lower()]
         if name == "assign":
             return Subscription(assigned=frozenset(_assigned(value)))

@@ -116,8 +116,8 @@ class Planner:
         missing = [tp for tp, offset in found.items() if offset < 0]
         if missing and starting and point.no_match is NoMatch.ERROR:
             raise OptionError(
-                f"no record at or after the time to begin at: {names(missing)} "
-                f"(startingOffsetsByTimestampStrategy=latest would begin at their ends)"
+                f"no record at or after the starting timestamp: {names(missing)} "
+                f"(startingOffsetsByTimestampStrategy=latest starts at their ends)"
             )
         return found | dict.fromkeys(missing, LATEST)
 
@@ -150,11 +150,16 @@ class Planner:
         backwards = {tp: offset for tp, offset in sorted(start.items()) if end[tp] < offset}
         if backwards and isinstance(options.starting, SpecificOffsets) and isinstance(options.ending, Latest):
             # As in a stream: the log is shorter than what the user knows of it.
-            self._data_loss([f"{tp} is to be read from {at} and ends at {end[tp]}" for tp, at in backwards.items()])
+            self._data_loss(
+                [
+                    f"{tp}: the query starts at offset {at}, and the log ends at {end[tp]}"
+                    for tp, at in backwards.items()
+                ]
+            )
             start |= {tp: end[tp] for tp in backwards}
             backwards = {}
         for tp, offset in backwards.items():
-            raise OptionError(f"{tp} would begin at {offset} and end before that, at {end[tp]}")
+            raise OptionError(f"{tp} would start at {offset} and end before that, at {end[tp]}")
         newest = self._brokers.latest(ids)
         return [
             OffsetRange(
@@ -194,14 +199,16 @@ class Planner:
             if self._brokers.require_epochs(to_ask(same)):
                 break
         else:
-            raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"the brokers tell of other partitions each time: {names(ids)}")
+            raise ApiError(
+                ErrorCode.NETWORK_EXCEPTION, f"the brokers keep reporting different partitions: {names(ids)}"
+            )
         found = self._brokers.latest(ids)
         for _ in range(self.options.fetch_offset_retries):
             behind = [tp for tp, at in same.items() if found[tp].offset < at.offset]
             if not behind:
                 break
             # A leader elected a moment ago may not know yet how far its predecessor had come.
-            log.warning("%s end before what was read: asking again", names(behind))
+            log.warning("%s: the log ends before the offset of the query; retrying", names(behind))
             self._brokers.sleep(self.options.fetch_offset_retry_interval_ms / 1000)
             found = self._brokers.latest(ids)
         offsets = {tp: at.offset for tp, at in found.items()}
@@ -263,7 +270,7 @@ class Planner:
         late = [tp for tp, offset in begins.items() if offset > 0]
         if late:
             self._data_loss(
-                [f"{tp} is new and begins at {begins[tp]}: what was before that is gone" for tp in sorted(late)]
+                [f"{tp} is new and begins at {begins[tp]}: its earlier records were deleted" for tp in sorted(late)]
             )
         return dict(start) | {tp: Position(offset, topic_id=end[tp].topic_id) for tp, offset in begins.items()}
 
@@ -271,7 +278,9 @@ class Planner:
         """What one micro-batch reads. The same for the same offsets, however often it is asked for (S4)."""
         gone = start.keys() - end.keys()
         if gone:
-            self._data_loss([f"{tp} is gone, it was read up to {start[tp].offset}" for tp in sorted(gone)])
+            self._data_loss(
+                [f"{tp} no longer exists; it was read up to offset {start[tp].offset}" for tp in sorted(gone)]
+            )
         end = self._still_there(start, end)
         begun = self.begin_new({tp: at for tp, at in start.items() if tp in end}, end)
         ids = {tp: at.topic_id for tp, at in end.items()}

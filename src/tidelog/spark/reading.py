@@ -205,7 +205,7 @@ class _Fetching:
                 position, epoch, moved_at, empty = found.position, found.epoch, loop.time(), 0
             if found.later is not None:
                 now = found.later.partition_leader_epoch
-                why = f"they were of leader epoch {wanted.end_epoch} at most and are of {now} now"
+                why = f"the plan had leader epoch {wanted.end_epoch} as the newest, and the records are of epoch {now}"
                 self._lost(max(found.later.base_offset, position), wanted.end, why)
                 return
             if has_moved:
@@ -259,7 +259,7 @@ class _Fetching:
         try:
             return await is_in_own_log(leader, self._wanted.tp, position)
         except (ApiError, ClientError) as error:
-            log.info("%s: whether offset %d is a hole is not known: %s", self._wanted.tp, position, one_line(error))
+            log.info("%s: cannot find out whether offset %d is a hole: %s", self._wanted.tp, position, one_line(error))
             return False
 
     async def _fetch(
@@ -307,7 +307,7 @@ class _Fetching:
                             raise_for(data.error_code, what=f"fetch of {tp} at offset {position}")
                         return data, connection
                 if answer.throttle_time_ms <= 0:
-                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer without {tp}")
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer to a fetch lacks {tp}")
                 # Over its quota a reader is answered with nothing, and with how long to stay away.
                 await asyncio.sleep(answer.throttle_time_ms / 1000)
 
@@ -322,13 +322,13 @@ class _Fetching:
             raise
 
     async def _raise_if_gone(self, client: Client) -> None:
-        """_Gone if the brokers say together that there is no such partition any more, or one of another topic."""
+        """_Gone if the brokers say together that the partition no longer exists, or one of another topic."""
         tp = self._wanted.tp
         ids = await agreed(client, [tp.topic])
         if any(is_another(self._wanted.topic_id, topic_id) for topic_id in ids.values()):
-            raise _Gone("the topic was deleted and made anew")
+            raise _Gone("the topic was recreated")
         if tp not in ids:
-            raise _Gone("the topic was deleted" if not ids else "there is no such partition any more")
+            raise _Gone("the topic was deleted" if not ids else "the partition no longer exists")
 
     async def _raise_if_there(self, client: Client, visible_end: int) -> None:
         """ApiError if the leader has all up to the end of the range, and gives it up to `visible_end` only: elected
@@ -342,8 +342,8 @@ class _Fetching:
         if found[tp].end_offset >= end:
             raise ApiError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
-                f"the leader of {tp} has the records up to offset {end}, and tells of those up to {visible_end} only: "
-                f"it does not know yet that the others are committed",
+                f"the leader of {tp} has the records up to offset {end}, but reports only those up to {visible_end}: "
+                f"it does not know yet that the rest is committed",
             )
 
     async def _out_of_range(self, client: Client, position: int, *, is_late: bool) -> int:

@@ -51,19 +51,19 @@ def parse(options: Mapping[str, str], types: Mapping[str, str], *, overwrite: bo
     """`types` are the frame's columns with Spark's short names of their types."""
     given = Given(options)
     if overwrite:
-        raise OptionError("a topic is only ever appended to: mode append, not overwrite")
+        raise OptionError("a topic cannot be overwritten: use mode append")
     kafka = given.kafka(Side.SINK)
     access = cluster_access(kafka)
     if given.flag("exactlyOnce", default=False):
         raise OptionError(
-            "exactlyOnce=true needs transactions, which are not there yet: rows are written at least once"
+            "exactlyOnce=true needs transactions, which the sink does not support yet: rows are written at least once"
         )
     topic = given.text("topic")
     topic = None if topic is None or not topic.strip() else topic.strip()
     if topic is None and "topic" not in types:
-        raise OptionError("topic is missing: an option, or a column that says it for each row")
+        raise OptionError("topic is missing: set the option topic, or add the column topic")
     if "value" not in types:
-        raise OptionError("the frame has no column value, which is what is written")
+        raise OptionError("the frame has no column value")
     for name, allowed in _TYPES.items():
         found = types.get(name)
         if found is not None and found not in allowed:

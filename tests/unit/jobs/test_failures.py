@@ -6,7 +6,7 @@ from pyspark.errors import PySparkException
 from tidelog.jobs.failures import lost_records, one_line
 from tidelog.spark.history import DataLoss
 
-LOST = "orders-0: offsets 0 to 9 were read and have been replaced: it was made anew"
+LOST = "orders-0: offsets 0 to 9 were read and have been replaced: it was recreated"
 STREAM = f"""[STREAM_FAILED] Query [id = d6, runId = 50] terminated with exception: \
 [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] \
 Failed when Python streaming data source perform planPartitions: Traceback (most recent call last):
@@ -21,7 +21,7 @@ SQLSTATE: XXKST"""
 
 def test_the_cause_is_the_last_error_of_python() -> None:
     said = one_line(PySparkException(STREAM))
-    assert said == f"{LOST}. With failOnDataLoss=false the query goes on with what there is"
+    assert said == f"{LOST}. With failOnDataLoss=false the query continues with the records that exist"
 
 
 def test_what_was_lost_is_told_without_the_option_of_a_query() -> None:

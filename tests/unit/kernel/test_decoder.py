@@ -245,9 +245,7 @@ def test_a_refused_batch_names_its_offset_and_gives_no_row() -> None:
             given.append(batch)
     assert isinstance(refused.value, WireError)
     assert refused.value.base_offset == 105
-    assert str(refused.value) == (
-        "orders-3, the batch at offset 105: record 4 has not the bytes for as many headers as it says"
-    )
+    assert str(refused.value) == ("orders-3, the batch at offset 105: record 4 is too short for its number of headers")
     assert reader.next_offset == 105
     # What came before it is not lost.
     assert offsets([*given, *reader.flush()]) == [100, 101, 102, 103, 104]

@@ -113,7 +113,7 @@ def test_brokers_that_differ_have_said_nothing_yet(
     if found is not None:
         assert together(answers, ["a"]) == found
         return
-    with pytest.raises(ApiError, match="the brokers 0, 1 say different things of topic a") as caught:
+    with pytest.raises(ApiError, match="the brokers 0, 1 disagree about topic a") as caught:
         together(answers, ["a"])
     assert caught.value.code in RETRIABLE_OF_KNOWN_TOPIC
 

@@ -81,11 +81,11 @@ def test_diverged_is_what_ends_before_we_read(end: EpochEnd, first: int | None, 
     [
         (Position(3, 1, ID), {A0: ID}, None),
         (Position(3, 1, ID), {A0: ZERO_UUID}, None),
-        (Position(3, 1, ID), {A0: OTHER}, "offsets 3 to 8, up to leader epoch 2, were to be read and are gone: the"),
+        (Position(3, 1, ID), {A0: OTHER}, "offsets 3 to 8, up to leader epoch 2, cannot be read any more: the"),
         # With fewer partitions.
-        (Position(3, 1, ID), {A1: OTHER}, "made anew"),
-        (Position(3, 1, ID), {A1: ID}, "there is no such partition any more"),
-        (Position(3, 1, ID), {}, "offsets 3 to 8, .*: it does not exist any more"),
+        (Position(3, 1, ID), {A1: OTHER}, "recreated"),
+        (Position(3, 1, ID), {A1: ID}, "the partition no longer exists"),
+        (Position(3, 1, ID), {}, "offsets 3 to 8, .*: the topic no longer exists"),
         (None, {}, "offsets 0 to 8"),
         (Position(3, 1, OTHER), {}, "offsets 0 to 8"),
     ],
@@ -103,4 +103,4 @@ def test_a_topic_made_anew_is_another_history() -> None:
     start = {A0: Position(101, 7, ID), B0: Position(3, 1)}
     [found] = rewritten(start, {A0: OTHER, B0: OTHER}, {A0: EpochEnd(7, 500), B0: EpochEnd(1, 9)})
     assert (found.tp, found.first, found.read_to) == (A0, 0, 101)
-    assert "made anew" in str(found)
+    assert "recreated" in str(found)
