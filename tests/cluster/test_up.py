@@ -170,7 +170,7 @@ def test_node_and_format(tmp_path: Path, port: int) -> None:
 def test_the_demo_ends_well(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     said = Commands("127.0.0.1:1").run_process("demo", "--seconds", "1", "--no-spark", "--report", str(report))
-    assert "0 missing, 0 doubled: nothing lost, nothing twice" in said
+    assert "0 missing, 0 duplicates: nothing lost, no duplicates" in said
     assert "the act on Spark is left out: --no-spark was asked for" in said
     assert "What to try next" in said
     assert "SIGKILL to node" in report.read_text() and "<svg" in report.read_text()

@@ -173,7 +173,7 @@ def test_a_pipeline_stops_after_a_batch_and_goes_on_where_it_was(
     assert status["queries"][0]["total_rows"] == 240 - len(first)
     # Spark would find the numbers of its first batches in the table's log, and leave them out.
     shutil.rmtree(pipelines.folder / "checkpoint")
-    with pytest.raises(PipelineFailed, match=r"was written up to batch \d+ with another checkpoint"):
+    with pytest.raises(PipelineFailed, match=r"was written up to batch \d+ with a checkpoint other"):
         pipelines.run(text)
 
 
@@ -188,7 +188,7 @@ def test_a_directory_has_one_writer(
     other = text.replace('checkpoint = "checkpoint"', 'checkpoint = "other"').replace('path = "dead"', 'path = "dead2"')
     # As it is when both have done nothing yet.
     shutil.rmtree(pipelines.folder / "table" / "_spark_metadata")
-    with pytest.raises(PipelineFailed, match=r"table is where table of \w+ writes, not table of \w+"):
+    with pytest.raises(PipelineFailed, match=r"table belongs to table of \w+, not to table of \w+"):
         pipelines.run(other)
     # The same of whole tables: each would call its own the current one, and clear away the other's.
     whole = other.replace('path = "table"', 'path = "whole"\n    mode = "complete"').replace(
@@ -196,7 +196,7 @@ def test_a_directory_has_one_writer(
     )
     pipelines.run(whole)
     made = snapshots.current(pipelines.spark, str(pipelines.folder / "whole"))
-    with pytest.raises(PipelineFailed, match=r"whole is where table of \w+ writes, not table of \w+"):
+    with pytest.raises(PipelineFailed, match=r"whole belongs to table of \w+, not to table of \w+"):
         pipelines.run(whole.replace('"other"', '"third"').replace('"dead2"', '"dead3"'))
     assert snapshots.current(pipelines.spark, str(pipelines.folder / "whole")) == made
     moved = pipelines.folder / "moved"

@@ -95,7 +95,7 @@ def audit(
                 raise CommandFailed(str(error)) from error
         return audit_cluster(spark, brokers, topics=topic or (), reads_records=records, security=security)
 
-    found = on_spark("tidelog audit", master, work)
+    found = on_spark("tidelog audit", master, work, "auditing the replicas")
     if not (internal or topic):
         found.fold_internal()
     from tidelog.jobs.audit.report import page_of, summary

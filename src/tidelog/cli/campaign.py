@@ -63,7 +63,7 @@ def campaign(
 
         return run(spark, chosen, list(dict.fromkeys(configurations)))
 
-    found = on_spark("tidelog campaign", master, work)
+    found = on_spark("tidelog campaign", master, work, "simulating incidents")
     if as_json:
         print_json({"seeds": [chosen[0], chosen[-1]], "configurations": [each.as_dict() for each in found]})
     else:
@@ -72,7 +72,7 @@ def campaign(
     from tidelog.jobs.campaign.report import page_of
 
     fail_with(
-        f"{broken} runs came to no end" if broken else "",
+        f"{broken} runs did not finish" if broken else "",
         "" if html is None else write_page(html, page_of(found)),
     )
 
@@ -85,9 +85,9 @@ def _print(found: "list[Tally]") -> None:
     for each in found:
         examples = each.counter_examples
         if examples:
-            print(f"\n{each.configuration}: {len(examples)} of {len(each.runs)} runs lost something, for one:")
+            print(f"\n{each.configuration}: {len(examples)} of {len(each.runs)} runs lost records, for example:")
         for run in examples[:_EXAMPLES]:
             print(f"  {replay(run)}   # {run.lost} of {run.acknowledged} records: {run.incident}")
     for each in found:
         for run in each.broken:
-            print(f"\n{replay(run)}   # came to no end: {run.broken}")
+            print(f"\n{replay(run)}   # did not finish: {run.broken}")

@@ -86,7 +86,7 @@ def export(
                 f"{error}. With --allow-data-loss the export continues with the remaining records"
             ) from error
 
-    done = on_spark("tidelog export", master, work)
+    done = on_spark("tidelog export", master, work, f"exporting {topic}")
     if as_json:
         print_json(
             {

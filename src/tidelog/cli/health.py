@@ -60,7 +60,7 @@ def health(
 
         return run(read_events(spark, bootstrap, since_ms, security), window, since_ms)
 
-    found = on_spark("tidelog health", master, work)
+    found = on_spark("tidelog health", master, work, "reading the replication events")
     if not found.events:
         raise CommandFailed(_nothing(minutes, "" if is_recording else command))
     from tidelog.jobs.health.report import HEADINGS, overview, page_of, rows_of

@@ -1,7 +1,7 @@
 """What commands that run on Spark have in common."""
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,6 +13,7 @@ from tidelog.cli.output import CommandFailed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidelog.jobs.jvm_output import JvmOutput
     from tidelog.jobs.page import Page
 
 T = TypeVar("T")
@@ -24,35 +25,62 @@ Master = Annotated[
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report to this HTML file.")]
 
 
-def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]") -> T:
-    """Opens Spark, does the work, and turns what goes wrong into one line."""
+def on_spark(name: str, master: str | None, work: "Callable[[SparkSession], T]", doing: str) -> T:
+    """Opens Spark, does the work with its progress on standard error, and turns a failure into one line. `doing` is
+    what the work does, for the progress: `reading orders`.
+    """
+    from tidelog.cli.spark_progress import spark_progress
     from tidelog.client.client import one_line
     from tidelog.client.errors import ClientError
-    from tidelog.jobs import failures
-    from tidelog.jobs.session import NoSpark, start, stop
     from tidelog.wire.errors import ApiError
 
-    try:
-        # Spark's own line of how many tasks are done.
-        spark = start(name, master, {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
+    # First: it prints a line while the imports below and Java take their seconds.
+    with spark_progress(name) as progress:
+        from tidelog.jobs import failures
+        from tidelog.jobs.session import NoSpark, start, stop
+
         try:
-            return work(spark)
-        finally:
-            stop(spark)
-    except NoSpark as error:
-        raise CommandFailed(str(error)) from error
-    except (ApiError, ClientError) as error:
-        raise CommandFailed(one_line(error)) from error
-    except CommandFailed:
-        raise
-    except Exception as error:
-        if not failures.is_sparks(error):
+            with spark_output(progress.relay) as output:
+                spark = start(name, master, output=output)
+                try:
+                    progress.ready(spark, doing)
+                    return work(spark)
+                finally:
+                    progress.close()
+                    stop(spark)
+        except NoSpark as error:
+            raise CommandFailed(str(error)) from error
+        except (ApiError, ClientError) as error:
+            raise CommandFailed(one_line(error)) from error
+        except CommandFailed:
             raise
-        raise CommandFailed(failures.one_line(error)) from error
+        except Exception as error:
+            if not failures.is_sparks(error):
+                raise
+            raise CommandFailed(failures.one_line(error)) from error
+
+
+@contextmanager
+def spark_output(relay: Callable[[str], None]) -> "Iterator[JvmOutput]":
+    """Where the JVM of the block prints. Its log is removed, unless the block fails and the log explains why: then a
+    line names it.
+    """
+    from tidelog.jobs.jvm_output import JvmOutput
+
+    output = JvmOutput()
+    output.relay = relay
+    failed = True
+    try:
+        yield output
+        failed = False
+    finally:
+        log = output.kept_log(failed=failed)
+        if log is not None:
+            relay(f"Spark's log: {log}")
 
 
 def write_page(path: Path, page: "Page") -> str:
-    """Why it could not be written; empty if it is. The result is on the terminal by then, and is not taken back."""
+    """Writes it and returns an empty string, or the reason why it cannot be written. The result is printed by then."""
     try:
         path.write_text(page.html(), "utf-8")
     except OSError as error:

@@ -1,6 +1,7 @@
 """`pipeline`: a data pipeline from a TOML file, on Spark."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,9 @@ from tidelog.cli.output import CommandFailed, print_json, print_table
 from tidelog.cli.session import security_properties
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.pipeline_progress import Display
     from tidelog.jobs.pipeline.model import Pipeline
     from tidelog.jobs.pipeline.state import RunState, StateFolder
 
@@ -77,20 +81,14 @@ def run(
 ) -> None:
     """Run a pipeline until ctrl-C, which ends it after the batches that run; a second one ends it at once.
 
-    With --json every batch is a line of JSON. Run again, it goes on where it was, however it ended.
+    With --json every batch is a line of JSON. The next run continues where this one ended, even after a crash.
     """
     pipeline = _load(file, bootstrap, security_properties(command_config))
-    from tidelog.cli.pipeline_progress import progress
+    from tidelog.cli.pipeline_progress import display
 
-    with progress(pipeline.name, json=json) as report:
-        state = _run(pipeline, master, once, report)
+    state = run_queries(pipeline, master, display(pipeline.name, json=json), once=once)
     if not json:
-        rows = sum(each.total_rows for each in state.queries)
-        letters = sum(each.dead_letters for each in state.queries)
-        late = sum(each.late_rows for each in state.queries)
-        left = f", {letters} of them dead letters" if letters else ""
-        left += f", {late} rows dropped as late" if late else ""
-        print(f"{pipeline.name} has ended: {rows} rows read by {len(state.queries)} queries{left}")
+        print(summary(state))
 
 
 @app.command(
@@ -166,40 +164,74 @@ def _mistaken(error: Any) -> CommandFailed:
     return CommandFailed(f"{error.file} has {count} mistake{'s' * (count != 1)}")
 
 
-def _run(pipeline: "Pipeline", master: str | None, once: bool, report: Any) -> "RunState":
+def summary(state: "RunState") -> str:
+    """The last line of a run."""
+    rows = sum(each.total_rows for each in state.queries)
+    letters = sum(each.dead_letters for each in state.queries)
+    late = sum(each.late_rows for each in state.queries)
+    left = f", {letters} of them dead letters" if letters else ""
+    left += f", {late} rows dropped as late" if late else ""
+    return f"{state.name} has ended: {rows} rows read by {len(state.queries)} queries{left}"
+
+
+def run_queries(
+    pipeline: "Pipeline",
+    master: str | None,
+    report: "Display",
+    *,
+    once: bool,
+    ready: "Callable[[SparkSession], None]" = lambda _: None,
+) -> "RunState":
+    """Starts Spark, calls `ready`, and runs the queries to their end. CommandFailed in one line if that fails."""
+    from tidelog.cli.jobs import spark_output
+    from tidelog.cli.spark_progress import spark_progress
+
+    # First: it prints a line while the imports below and Java take their seconds.
+    with spark_progress(f"pipeline {pipeline.name}") as progress:
+        from tidelog.jobs import failures, session
+        from tidelog.jobs.pipeline.state import Busy, StateFolder, folder_of
+        from tidelog.jobs.sharing import NotShared, require_shared
+
+        folder = StateFolder(folder_of(pipeline))
+        try:
+            with folder.held(), spark_output(report.relay) as output:
+                output.relay = progress.relay
+                spark = session.start(pipeline.name, master, pipeline.spark, output)
+                try:
+                    require_shared(spark, pipeline.written_paths)
+                    ready(spark)
+                    progress.close()
+                    output.relay = report.relay
+                    return _follow(spark, pipeline, folder, once, report)
+                finally:
+                    session.stop(spark)
+        except (Busy, session.NoSpark, NotShared) as error:
+            raise CommandFailed(str(error)) from error
+        except OSError as error:
+            raise CommandFailed(f"{pipeline.name}: {error.strerror or error}") from error
+        except Exception as error:
+            if not failures.is_sparks(error):
+                raise
+            raise CommandFailed(f"{pipeline.name}: {failures.one_line(error)}") from error
+
+
+def _follow(
+    spark: "SparkSession", pipeline: "Pipeline", folder: "StateFolder", once: bool, report: "Display"
+) -> "RunState":
+    """Runs the queries to their end, with progress and metrics."""
     from dataclasses import asdict
 
-    from tidelog.jobs import failures, session
     from tidelog.jobs.pipeline.metrics import served
-    from tidelog.jobs.pipeline.state import Busy, StateFolder, folder_of
-    from tidelog.jobs.sharing import NotShared, require_shared
+    from tidelog.jobs.pipeline.running import PipelineFailed, Run
 
-    folder = StateFolder(folder_of(pipeline))
+    running = Run(spark, pipeline, folder, report)
+    _stop_on_signals(running.stop)
     try:
-        with folder.held():
-            spark = session.start(pipeline.name, master, pipeline.spark)
-            try:
-                require_shared(spark, pipeline.written_paths)
-                from tidelog.jobs.pipeline.running import PipelineFailed, Run
-
-                running = Run(spark, pipeline, folder, report)
-                _stop_on_signals(running.stop)
-                try:
-                    with served(pipeline.metrics_port, lambda: asdict(running.state)) as port:
-                        report.started(running.state, port)
-                        return running.run(once=once)
-                except PipelineFailed as error:
-                    raise CommandFailed(str(error)) from error
-            finally:
-                session.stop(spark)
-    except (Busy, session.NoSpark, NotShared) as error:
+        with report, served(pipeline.metrics_port, lambda: asdict(running.state)) as port:
+            report.started(running.state, port)
+            return running.run(once=once)
+    except PipelineFailed as error:
         raise CommandFailed(str(error)) from error
-    except OSError as error:
-        raise CommandFailed(f"{pipeline.name}: {error.strerror or error}") from error
-    except Exception as error:
-        if not failures.is_sparks(error):
-            raise
-        raise CommandFailed(f"{pipeline.name}: {failures.one_line(error)}") from error
 
 
 def _stop_on_signals(stop: Any) -> None:

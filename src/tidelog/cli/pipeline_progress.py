@@ -1,24 +1,30 @@
-"""How far a pipeline is: a table that stays in place on a terminal, else a line for each batch."""
+"""Progress of a pipeline: a table that stays in place on a terminal, else a line for each batch."""
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from tidelog.jobs.pipeline.state import QueryState, RunState
 
 
 class Lines:
-    """Into a log, or for programs."""
+    """For a log, or as JSON for programs."""
 
     def __init__(self, name: str, *, is_json: bool) -> None:
         self._name = name
         self._is_json = is_json
+
+    def __enter__(self) -> None:
+        """Nothing to open."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close: each line is flushed."""
+
+    def relay(self, line: str) -> None:
+        """A line that Spark's workers have printed."""
+        print(line, file=sys.stderr, flush=True)
 
     def started(self, state: "RunState", metrics_port: int | None) -> None:
         if not self._is_json:
@@ -35,13 +41,26 @@ class Lines:
 class Screen:
     """On a terminal."""
 
-    def __init__(self, live: "Live", name: str) -> None:
-        self._live = live
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
         self._title = name
+        self._live = Live(console=Console(), auto_refresh=False)
+
+    def __enter__(self) -> None:
+        self._live.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def relay(self, line: str) -> None:
+        """A line that Spark's workers have printed, above the table."""
+        self._live.console.print(line, markup=False, highlight=False)
 
     def started(self, state: "RunState", metrics_port: int | None) -> None:
         where = "" if metrics_port is None else f", metrics at http://127.0.0.1:{metrics_port}/metrics"
-        self._title = f"{state.name} on {state.master}{where}; ctrl-C ends it after the batch"
+        self._title = f"{state.name} on {state.master}{where}; ctrl-C stops it after the batch"
         self._draw(state)
 
     def __call__(self, state: "RunState", query: "QueryState") -> None:
@@ -81,14 +100,8 @@ def _backlog(query: "QueryState") -> str:
     return ", ".join(f"{source} {count}" for source, count in query.backlog.items())
 
 
-@contextmanager
-def progress(name: str, *, json: bool) -> "Iterator[Lines | Screen]":
-    if json or not sys.stdout.isatty():
-        yield Lines(name, is_json=json)
-        return
-    from rich.console import Console
-    from rich.live import Live
+Display = Lines | Screen
 
-    console = Console()
-    with Live(f"{name}: Spark starts", console=console, auto_refresh=False) as live:
-        yield Screen(live, name)
+
+def display(name: str, *, json: bool) -> Display:
+    return Lines(name, is_json=json) if json or not sys.stdout.isatty() else Screen(name)

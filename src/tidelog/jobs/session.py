@@ -1,4 +1,4 @@
-"""A Spark session for a job: `local[*]` unless a master is named, with `format("tidelog")` in it."""
+"""A Spark session for a job: `local[*]` unless a master is named, with `format("tidelog")` registered."""
 
 import logging
 import os
@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,43 +14,49 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.jobs.failures import is_sparks, one_line
 from tidelog.jobs.java import why_no_java
+from tidelog.jobs.jvm_output import JvmOutput
 from tidelog.jobs.workers import end_workers
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
 _LOGGING: Final = Path(__file__).parent / "log4j2.properties"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Asked of the brokers so often while nothing happens: Spark's own 10 ms are meant for what costs nothing.
+    # How often an idle query asks the brokers for new records. Spark's default of 10 ms suits sources that answer at
+    # no cost.
     "spark.sql.streaming.pollingDelay": "100ms",
 }
-# Of a driver whose executors are its own: it needs no name that others can find.
+# A driver with its executors in one process needs no host name that others can resolve.
 _LOCAL_DEFAULTS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }
-# What Spark takes; of anything else its launcher tells with a trace of its own.
+# Masters that Spark accepts. For anything else its launcher prints a stack trace.
 _MASTERS: Final = re.compile(
     r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|spark://.+|k8s://.+|yarn"
 )
-# Errors that are raised as well; there they stand again, as JSON with a stack of frames.
+# Loggers that repeat errors, which are raised as well, as JSON with a stack trace.
 _ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
-# Py4J's, with a trace; it is raised as well.
+# Py4J logs it with a stack trace, and raises it as well.
 _INTERRUPTED: Final = "KeyboardInterrupt while sending command."
+# PySpark's error for a JVM that ended before it was ready: the reason is in the JVM's output.
+_EXITED: Final = "JAVA_GATEWAY_EXITED"
 
 
 class NoSpark(RuntimeError):
-    """Something that Spark needs is not there, in one line that says how to get it."""
+    """Spark cannot start. One line that says what is missing and how to get it."""
 
 
 def why_no_spark() -> str | None:
-    """What is missing, and how to get it; None when a session can be started."""
+    """What is missing and how to get it; None if Spark can start."""
     no_java = why_no_java()
     if no_java is not None:
         return no_java
@@ -62,14 +69,22 @@ def kafka_options(bootstrap: str, security: Mapping[str, str] | None = None) -> 
     return {"kafka.bootstrap.servers": bootstrap} | {f"kafka.{key}": value for key, value in (security or {}).items()}
 
 
-def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> "SparkSession":
-    """NoSpark without Java, without PySpark, or where the master does not answer."""
+def start(
+    name: str,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    output: JvmOutput | None = None,
+) -> "SparkSession":
+    """NoSpark without Java, without PySpark, or if the master does not answer.
+
+    With `output` a new JVM prints there, and not to this process's standard output and error.
+    """
     reason = why_no_spark()
     if reason is not None:
         raise NoSpark(reason)
     chosen = master or (settings or {}).get("spark.master") or LOCAL
     if _MASTERS.fullmatch(chosen) is None:
-        raise NoSpark(f"{chosen} is no Spark master: local[*], local[N], spark://HOST:PORT, k8s://URL and yarn are")
+        raise NoSpark(f"{chosen} is no Spark master: use local[*], local[N], spark://HOST:PORT, k8s://URL or yarn")
     from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
@@ -82,34 +97,53 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     conf = {**tidelog.spark.SETTINGS, **defaults, **(settings or {})}
     if chosen.startswith("local") and "spark.pyspark.python" not in conf:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Without it Spark starts whichever python3 comes first in the path.
+        # Otherwise Spark starts the first python3 of the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    if "spark.driver.extraJavaOptions" not in conf and "SPARK_CONF_DIR" not in os.environ:
-        conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOGGING}"
+    java_options = conf.get(_JAVA_OPTIONS, "")
+    if "log4j" not in java_options and "SPARK_CONF_DIR" not in os.environ:
+        conf[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile=file:{_LOGGING} {java_options}".rstrip()
     builder = SparkSession.builder.appName(name).master(chosen)
     for key, value in conf.items():
         builder = builder.config(key, value)
     take_interrupts = _interrupts()
     try:
-        # Its context sets the handler; a session by itself takes some time after that.
+        if output is not None and SparkContext._gateway is None:
+            _launch(SparkConf().setAppName(name).setMaster(chosen).setAll(list(conf.items())), output)
+        # The context replaces the signal handler; the session takes some time after that.
         SparkContext.getOrCreate(SparkConf().setAppName(name).setMaster(chosen).setAll(list(conf.items())))
         take_interrupts()
         session = builder.getOrCreate()
     except Exception as error:
         if not is_sparks(error):
             raise
-        raise NoSpark(f"Spark does not start on {chosen}: {one_line(error)}") from error
+        why = output.last_line() if output is not None and _EXITED in str(error) else ""
+        raise NoSpark(f"Spark does not start on {chosen}: {why or one_line(error)}") from error
     if take_interrupts():
-        # Raised where Python drops what is raised, in a finalizer for one.
+        # It was raised where Python drops exceptions, for example in a finalizer.
         stop(session)
         raise KeyboardInterrupt
     tidelog.spark.register(session)
     return session
 
 
+def _launch(conf: "SparkConf", output: JvmOutput) -> None:
+    """Starts the JVM that the next context uses."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    warnings.filterwarnings("ignore", module=r"(pyspark|py4j)\b")
+    try:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stdout": output.writing, "stderr": output.writing}
+        )
+    finally:
+        output.launched()
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
 def _interrupts() -> Callable[[], bool]:
-    """Ctrl-C ends what is asked of Spark. Its own handler asks the JVM for something while an answer is being read, and
-    that ends in traces. What comes back has to be called once Spark has set it, and tells whether there was a ctrl-C.
+    """Ctrl-C raises KeyboardInterrupt. Spark's own handler calls the JVM while an answer is being read, which ends in
+    stack traces. Call the result once Spark has set its handler: it reports whether ctrl-C was pressed meanwhile.
     """
     came: list[int] = []
 
@@ -123,7 +157,7 @@ def _interrupts() -> Callable[[], bool]:
         return bool(came)
 
     logging.getLogger().addFilter(_is_no_interrupt)
-    # The line that is left out has given the root a handler by then, and Py4J goes on about the connection it closes.
+    # The suppressed line has given the root logger a handler, and Py4J also logs the connection that it closes.
     logging.getLogger("py4j").propagate = False
     take()
     return take
@@ -134,6 +168,6 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 def stop(session: "SparkSession") -> None:
-    """Without a word of what ends with it."""
+    """Ends Spark without output from the processes that end with it."""
     end_workers(session)
     session.stop()

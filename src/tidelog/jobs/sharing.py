@@ -41,8 +41,8 @@ def require_shared(spark: "SparkSession", paths: Iterable[str]) -> None:
     if unseen:
         host, mark = unseen[0]
         raise NotShared(
-            f"{Path(mark).parent} is not the same directory for the executor on {host}: what driver and executors "
-            "write has to be where all of them see it, on a disk they share or in a file system that Spark knows"
+            f"{Path(mark).parent} is another directory for the executor on {host}: driver and executors "
+            "must write to a disk that they share, or to a file system that Spark supports"
         )
 
 

@@ -4,11 +4,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from tidelog.cli.demo.journal import Event, Journal, Look
+from tidelog.cli.demo.journal import Event, Journal, Look, Outage
 from tidelog.cli.demo.pipeline import Sold
 from tidelog.cli.demo.report import page_of
 from tidelog.cli.demo.screen import picture
-from tidelog.cli.demo.writing import Counted, Score
+from tidelog.cli.demo.writing import Counted, Score, Wait
 from tidelog.client.replicas import IsrMembership, PartitionView, ReplicaStatus, ReplicaView
 
 
@@ -63,12 +63,17 @@ def test_the_high_watermark_of_the_topic_is_what_is_committed() -> None:
 
 
 def test_the_report_tells_what_happened_and_draws_it() -> None:
-    journal = Journal([look(at / 10, at * 50) for at in range(20)], [Event(1.0, "killed", "SIGKILL to node 1")])
-    score = Score([950, 0, 0, 0])
+    outage = Outage(node=1, killed_s=1.0, started_s=1.5, in_sync_s=1.6)
+    journal = Journal(
+        [look(at / 10, at * 50) for at in range(20)], [Event(1.0, "SIGKILL to node 1")], [outage], began_s=100.0
+    )
+    waits = [Wait(0, 100 + at / 10, 100 + at / 10 + 0.02) for at in range(10)]
+    score = Score([950, 0, 0, 0], [*waits, Wait(0, 101.0, 101.4), Wait(1, 101.9, 101.95)])
     sold = Sold(rows=950, distinct=950, items={"tea": (475, 1_662.5), "soup": (475, 3_277.5)})
     html = page_of(journal, score, Counted(found=950, missing=0, doubled=0), sold, "").html()
-    assert "950 records were acknowledged. 950 were read back: 0 of the acknowledged are missing" in html
-    assert html.count("<svg") == 4 and html.count(">killed</text>") == 3
+    assert "950 records were acknowledged and 950 read back: 0 are missing" in html
+    assert html.count("<svg") == 5 and html.count(">node 1 down, 0.5 s</text>") == 3
+    assert ">400 ms</text>" in html and ">20 ms</text>" not in html, "the longest wait of a writer"
     assert ">500</text>" in html, "fifty each tenth of a second"
     assert 'class="bad"' not in html
 
@@ -76,5 +81,5 @@ def test_the_report_tells_what_happened_and_draws_it() -> None:
 def test_what_is_wrong_is_said_to_be_wrong() -> None:
     journal = Journal([look(0, 0), look(1, 10)])
     html = page_of(journal, Score([10, 0, 0, 0]), Counted(found=9, missing=1, doubled=0), None, "no Java").html()
-    assert 'class="bad">10 records were acknowledged. 9 were read back: 1 of the' in html
+    assert 'class="bad">10 records were acknowledged and 9 read back: 1 are missing' in html
     assert "Left out: no Java." in html

@@ -100,7 +100,7 @@ def senseless() -> bytearray:
         (too_many, "3 records for 2 offsets"),
         (senseless, "record 0"),
         (lambda: batch(2, 7), "leader epoch 1 comes after epoch 7"),
-        (lambda: batch(2, 0)[:-4], "are no batch: "),
+        (lambda: batch(2, 0)[:-4], "are not a batch: "),
         (lambda: batch(2, 1), "leader epoch 1, where leader-epoch-checkpoint has epoch 0"),
     ],
 )
@@ -118,12 +118,12 @@ def test_a_segment_is_read_where_the_node_has_its_disk_only(tmp_path: Path) -> N
     path = write(tmp_path / "data" / "orders-0", GOOD)
     replica = Replica(topic="orders", partition=0, node=1, high_watermark=100)
     segment = Segment(replica=replica, path=str(path), base_offset=0, next_base=None)
-    with pytest.raises(OtherDisk, match="that of node 1 to the driver, and no log directory to the executor on"):
+    with pytest.raises(OtherDisk, match="belongs to node 1 on the driver, but is no log directory on the executor on"):
         require_own_disk(segment)
     meta = tmp_path / "data" / "meta.properties"
     told = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id="
     meta.write_text(f"{told}2\n")
-    with pytest.raises(OtherDisk, match="and that of node 2 to the executor on"):
+    with pytest.raises(OtherDisk, match="but is of node 2 on the executor on"):
         require_own_disk(segment)
     meta.write_text(f"{told}1\n")
     require_own_disk(segment)
@@ -203,7 +203,7 @@ def test_a_difference_in_words(rows: list[AuditRow], nodes: list[int], says: str
     assert list(found.nodes) == nodes
     assert says in found.what
     two = Comparison(tp=TP, start=0, replicas=bounds[:2])
-    assert "nobody can tell who is right" in explain(two, 20, [row(1), row(2, crc=5)]).what
+    assert "it is unknown which one is right" in explain(two, 20, [row(1), row(2, crc=5)]).what
 
 
 def test_directories_of_nodes_are_found_and_told_as_text(tmp_path: Path) -> None:

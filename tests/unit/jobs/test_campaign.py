@@ -4,7 +4,6 @@ import pytest
 
 from tidelog.jobs.campaign.odds import Odds, Run, replay, tallies
 from tidelog.jobs.campaign.report import page_of
-from tidelog.jobs.page import Series, line_plot
 
 SAFE, RISKY = "rf=3,min=2,acks=all", "rf=3,min=1,acks=1"
 
@@ -42,9 +41,3 @@ def test_runs_are_counted_by_how_many_brokers_failed() -> None:
     html = page_of([safe, risky]).html()
     assert "tidelog sim --replay 1 --durability" in html
     assert html.count("<svg") == 6
-
-
-def test_a_plot_of_lines_escapes_what_it_is_told() -> None:
-    drawn = line_plot([Series("<lag>", [(0.0, 1.0), (5.0, 3.0)])], x_label="s", y_label="records", steps=True)
-    assert "&lt;lag&gt;" in drawn
-    assert "nothing to draw" in line_plot([], x_label="s", y_label="records")

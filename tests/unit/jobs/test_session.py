@@ -63,7 +63,7 @@ def test_an_interrupt_is_not_lost_while_spark_starts_and_is_ours_then(
 def test_what_is_no_master_is_told_in_one_line(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's launcher tells of it with a stack of Java."""
     monkeypatch.setattr(session, "why_no_spark", lambda: None)
-    with pytest.raises(NoSpark, match=r"is no Spark master: local\[\*\], local\[N\], spark://HOST:PORT"):
+    with pytest.raises(NoSpark, match=r"is no Spark master: use local\[\*\], local\[N\], spark://HOST:PORT"):
         start("test", master)
 
 

@@ -56,7 +56,7 @@ def test_an_executor_with_a_disk_of_its_own_is_named(tmp_path: Path) -> None:
         finally:
             (tmp_path.parent / mark.name).rename(mark)
 
-    with pytest.raises(NotShared, match=f"^{tmp_path} is not the same directory for the executor on "):
+    with pytest.raises(NotShared, match=f"^{tmp_path} is another directory for the executor on "):
         require_shared(session(elsewhere), [str(tmp_path)])
     assert list(tmp_path.iterdir()) == []
 

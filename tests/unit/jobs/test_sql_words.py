@@ -50,18 +50,18 @@ def test_schemas_that_spark_takes(text: str, names: list[str] | None) -> None:
     [
         ("", "the name of a field is missing"),
         ("id", "field 'id' has no type"),
-        ("id INTT", "INTT is no type, INT is"),
+        ("id INTT", "INTT is not a type; did you mean INT?"),
         ("id ARRAY", "'<' is missing after ARRAY"),
         ("id ARRAY<INT", "'>' is missing at the end of ARRAY"),
         ("id MAP<INT>", "',' is missing between the types of MAP"),
         ("a INT b INT", "a comma is missing after field 'a'"),
-        ("a INT, A STRING", "field 'a' stands there twice"),
+        ("a INT, A STRING", "field 'a' occurs twice"),
         ("a INT,", "the name of a field is missing"),
         ("a DECIMAL(1,2,3)", "DECIMAL takes 2 numbers"),
         ("a INT(3)", "INT takes no numbers"),
-        ("a VARCHAR(20)", "Spark reads no VARCHAR here"),
+        ("a VARCHAR(20)", "Spark cannot read VARCHAR here"),
         ("a INT NOT", "'NULL' is missing after NOT"),
-        ("a INT ; b", "'; b' is not understood"),
+        ("a INT ; b", "'; b' is not valid here"),
     ],
 )
 def test_schemas_that_it_does_not(text: str, told: str) -> None:

@@ -77,7 +77,7 @@ def test_a_state_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     """Nobody can tell whose JVM may still write to the checkpoint."""
     (tmp_path / "pipeline.json").write_text("")
     with (
-        pytest.raises(Busy, match=r"pipeline\.json is not what a pipeline wrote.*remove the file"),
+        pytest.raises(Busy, match=r"pipeline\.json is not a pipeline's state file.*remove the file"),
         StateFolder(tmp_path).held(),
     ):
         pass

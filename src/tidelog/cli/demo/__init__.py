@@ -20,18 +20,16 @@ def register(app: typer.Typer) -> None:
 def demo(
     seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=60, help="How long to write.")] = 8.0,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Make a table of the topic, with a pipeline on Spark.")
+        bool, typer.Option("--spark/--no-spark", help="Make a table of the topic with a pipeline on Spark.")
     ] = True,
-    report: Annotated[
-        Path, typer.Option("--report", metavar="FILE", help="Where the report with the pictures goes.")
-    ] = REPORT,
+    report: Annotated[Path, typer.Option("--report", metavar="FILE", help="File for the report with charts.")] = REPORT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster running until ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Start three brokers, write to them, kill a leader in the middle, and show that nothing acknowledged was lost.
+    """Start three brokers, write to them, kill a leader meanwhile, and show that no acknowledged record was lost.
 
-    Then a pipeline on Spark makes a table of the topic, and a report with pictures is written. With --json the story is
-    told on standard error, and its figures on standard output at the end.
+    Then a pipeline on Spark makes a table of the topic, and the demo writes a report with charts. With --json the story
+    goes to standard error, and its figures go to standard output at the end.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""What was seen while the demo ran, a few times a second: for the terminal at once, for the report in the end."""
+"""Snapshots of the topic while the demo runs, ten times a second: for the terminal at once, for the report later."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,31 +32,42 @@ class Look:
 
 
 class Event(NamedTuple):
-    """Something that happened, in a word for pictures and in a sentence."""
+    """Something that happened, in a sentence."""
 
     at_s: float
-    word: str
     text: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Outage:
+    """A node that was killed: without a process until `started_s`, out of sync until `in_sync_s`."""
+
+    node: int
+    killed_s: float
+    started_s: float
+    in_sync_s: float
 
 
 @dataclass(slots=True)
 class Journal:
-    """Looks, and what happened between them."""
+    """What was seen, and what happened. Times are seconds after `began_s`, which is in seconds of the event loop."""
 
     looks: list[Look] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    began_s: float = 0.0
 
-    async def keep(self, observer: ReplicaObserver, score: Score, since_s: float, show: Callable[[Look], None]) -> None:
+    async def keep(self, observer: ReplicaObserver, score: Score, show: Callable[[Look], None]) -> None:
         """Until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 views = await observer.look()
             except (ApiError, ClientError):
-                # Nobody could be asked at this moment: the last look stays on the screen.
+                # No broker answers at this moment: the last snapshot stays on the screen.
                 views = None
             if views is not None:
-                look = Look(at_s=loop.time() - since_s, acknowledged=score.total, partitions=tuple(views))
+                look = Look(at_s=loop.time() - self.began_s, acknowledged=score.total, partitions=tuple(views))
                 self.looks.append(look)
                 show(look)
             await asyncio.sleep(_LOOK_S)

@@ -1,9 +1,10 @@
-"""The demo's story: three brokers, writers, a SIGKILL to a leader, its return, the count, a table, a report."""
+"""The demo's story: three brokers, writers, SIGKILL to a leader, its return, the count, a table, a report."""
 
 import asyncio
 import signal
 import tempfile
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,8 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tidelog.cli.demo.journal import Event, Journal
-from tidelog.cli.demo.pipeline import Sold, make_table
+from tidelog.cli.demo.journal import Event, Journal, Outage
+from tidelog.cli.demo.pipeline import Sold, SparkAct
 from tidelog.cli.demo.report import page_of
 from tidelog.cli.demo.screen import picture
 from tidelog.cli.demo.writing import TOPIC, WRITERS, Counted, Score, count, write
@@ -32,6 +33,7 @@ BROKERS: Final = 3
 _KILL_AT: Final = 0.35
 _AWAY: Final = 0.25
 _POLL_S: Final = 0.01
+_MS: Final = 1000
 # Longer than any election or catching up takes on a busy machine: after it the story ends badly.
 _PATIENCE_S: Final = 60.0
 
@@ -81,18 +83,19 @@ class _Story:
         loop = asyncio.get_running_loop()
         began = loop.time()
         request = ClusterRequest(data=self.directory / "cluster", brokers=BROKERS, free_ports=True, ui_port=ANY_PORT)
-        # Nobody will read this data again, so nobody waits for an orderly end of it.
-        async with supervised(request, end=Supervisor.kill_all) as supervisor:
+        # This data is deleted at the end, so the nodes need no orderly end.
+        async with supervised(request, end=Supervisor.kill_all) as supervisor, AsyncExitStack() as stack:
             await supervisor.start_all()
             page = supervisor.page
             assert page is not None, "a port was asked for"
             self._tell(f"{BROKERS} brokers are up on {supervisor.bootstrap} after {loop.time() - began:.1f} s")
             self.console.print(Text.assemble("   watch it in a browser: ", (page.url, "bold")))
+            act, no_spark = await self._start_spark(supervisor.bootstrap, stack)
             async with Client(supervisor.bootstrap, retry_timeout_s=_PATIENCE_S) as client:
                 await create_topic(client, TOPIC, partitions=WRITERS, config={"min.insync.replicas": "2"})
                 await self._write_through_a_kill(supervisor, client)
                 counted = await self._count(client)
-            sold, no_spark = await self._on_spark(supervisor.bootstrap, counted)
+            sold = await self._on_spark(act, counted, no_spark)
             report = self.plan.report
             report.write_text(page_of(self.journal, self.score, counted, sold, no_spark).html())
             self._tell(f"the report, with pictures: {report.resolve()}")
@@ -124,98 +127,104 @@ class _Story:
             "min.insync.replicas=2"
         )
         stop = asyncio.Event()
-        since_s = asyncio.get_running_loop().time()
+        self.journal.began_s = asyncio.get_running_loop().time()
         observer = ReplicaObserver(client, TOPIC)
         with Live(console=self.console, transient=True, auto_refresh=False) as live:
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(
-                    self.journal.keep(
-                        observer, self.score, since_s, lambda look: live.update(picture(look), refresh=True)
-                    )
+                    self.journal.keep(observer, self.score, lambda look: live.update(picture(look), refresh=True))
                 )
                 for writer in range(WRITERS):
                     group.create_task(write(client, writer, self.score, stop))
                 try:
                     await asyncio.sleep(seconds * _KILL_AT)
-                    await self._kill_a_leader(supervisor, client, since_s)
+                    await self._kill_a_leader(supervisor, client)
                     await asyncio.sleep(seconds * (1 - _KILL_AT - _AWAY))
                 finally:
                     stop.set()
                     watcher.cancel()
         self._tell(
             f"{self.score.total} records acknowledged in all; the longest any writer waited: "
-            f"{self.score.longest_wait_s:.1f} s"
+            f"{self.score.longest_wait_s * _MS:.0f} ms"
         )
 
-    async def _kill_a_leader(self, supervisor: Supervisor, client: Client, since_s: float) -> None:
+    async def _kill_a_leader(self, supervisor: Supervisor, client: Client) -> None:
         loop = asyncio.get_running_loop()
 
-        def happened(word: str, text: str) -> None:
-            self.journal.events.append(Event(loop.time() - since_s, word, text))
+        def happened(text: str) -> float:
+            at_s = loop.time() - self.journal.began_s
+            self.journal.events.append(Event(at_s, text))
+            return at_s
 
         partitions = (await describe_topic(client, TOPIC)).partitions
         leader = partitions[0].leader
         led = sum(partition.leader == leader for partition in partitions)
-        before, killed = self.score.total, loop.time()
+        before = self.score.total
         await supervisor.kill(leader)
-        happened("killed", f"SIGKILL to node {leader}, the leader of {led} of {WRITERS} partitions")
+        killed_s = happened(f"SIGKILL to node {leader}, the leader of {led} of {WRITERS} partitions")
         self._tell(
-            f"SIGKILL to node {leader}, which leads {led} of {WRITERS} partitions, after {before} acknowledged "
-            "records: no flush, no goodbye"
+            f"SIGKILL to node {leader}, the leader of {led} of {WRITERS} partitions, after {before} acknowledged "
+            "records: nothing is flushed, no client is warned"
         )
         await _until(client, lambda found: found.leader not in (-1, leader))
-        happened("", "other in-sync replicas lead")
-        self._tell(f"other in-sync replicas lead after {loop.time() - killed:.1f} s; writers go on")
+        elected_s = happened("other in-sync replicas are leaders")
+        self._tell(f"other in-sync replicas are leaders after {(elected_s - killed_s) * _MS:.0f} ms; writers go on")
         await asyncio.sleep(self.plan.seconds * _AWAY)
-        restart = loop.time()
+        started_s = happened(f"node {leader} is started again")
         await supervisor.start(leader)
-        happened("started", f"node {leader} is started again")
         await _until(client, lambda found: len(found.isr) == BROKERS)
-        happened("", f"node {leader} has caught up: every replica is in sync")
-        self._tell(f"node {leader} is back and in sync with its leaders {loop.time() - restart:.1f} s later")
+        in_sync_s = happened(f"node {leader} has caught up: all replicas are in sync")
+        self.journal.outages.append(Outage(node=leader, killed_s=killed_s, started_s=started_s, in_sync_s=in_sync_s))
+        self._tell(f"node {leader} is back, and in sync {in_sync_s - started_s:.1f} s after its start")
 
     async def _count(self, client: Client) -> Counted:
         counted = await count(client, self.score)
-        verdict = Text("nothing lost, nothing twice" if counted.is_good else "NOT what was promised")
+        verdict = Text("nothing lost, no duplicates" if counted.is_good else "BROKEN: this must not happen")
         verdict.stylize("green bold" if counted.is_good else "red bold")
-        words = f"read back {counted.found} records: {counted.missing} missing, {counted.doubled} doubled: "
+        words = f"read back {counted.found} records: {counted.missing} missing, {counted.doubled} duplicates: "
         self._tell(Text.assemble(words, verdict))
         if not counted.is_good:
-            raise ClusterError(f"{counted.missing} acknowledged records are missing, {counted.doubled} are there twice")
+            raise ClusterError(f"{counted.missing} acknowledged records are missing, {counted.doubled} are duplicates")
         return counted
 
     # --- Spark -----------------------------------------------------------------------------------------------------
 
-    async def _on_spark(self, bootstrap: str, counted: Counted) -> tuple[Sold | None, str]:
-        """The table, or why there is none."""
-        reason = why_no_spark() if self.plan.with_spark else "--no-spark was asked for"
+    async def _start_spark(self, bootstrap: str, stack: AsyncExitStack) -> tuple[SparkAct | None, str]:
+        """The act, whose session starts while the acts before it run; or why there is none."""
+        reason = await asyncio.to_thread(why_no_spark) if self.plan.with_spark else "--no-spark was given"
         if reason is not None:
-            self._tell(f"the act on Spark is left out: {reason}")
             return None, reason
-        self._tell("a pipeline on Spark makes a Parquet table of the topic (Spark takes some seconds to start)")
-        folder = self.directory / "pipeline"
-        folder.mkdir()
+        folder = SparkAct.prepared(self.directory / "pipeline")
+        return await stack.enter_async_context(SparkAct.started(folder, bootstrap)), ""
+
+    async def _on_spark(self, act: SparkAct | None, counted: Counted, no_spark: str) -> Sold | None:
+        """None without Spark."""
+        if act is None:
+            self._tell(f"the act on Spark is left out: {no_spark}")
+            return None
+        self._tell("a pipeline on Spark makes a Parquet table of the topic")
         loop = asyncio.get_running_loop()
         began = loop.time()
-        sold = await make_table(folder, bootstrap, lambda line: self.console.print(Text(f"   {line}", style="dim")))
+        with self.console.status("   Spark reads, decodes and writes"):
+            sold = await act.make_table(lambda line: self.console.print(Text(f"   {line}", style="dim")))
         if not sold.rows == sold.distinct == counted.found:
-            raise ClusterError(f"the table has {sold.rows} rows, {sold.distinct} different, of {counted.found} records")
+            raise ClusterError(f"the table has {sold.rows} rows, {sold.distinct} distinct, of {counted.found} records")
         dearest = max(sold.items, key=lambda item: sold.items[item][1])
         self._tell(
-            f"{sold.rows} rows after {loop.time() - began:.1f} s, each record once; most was earned with {dearest}"
+            f"{sold.rows} rows after {loop.time() - began:.1f} s, each record exactly once; {dearest} earned the most"
         )
-        return sold, ""
+        return sold
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
     async def _stay(self, supervisor: Supervisor, page: Page) -> None:
         data = supervisor.directory.path
-        self.console.print(f"\nStill running on {supervisor.bootstrap}, data in {data}; ctrl-C ends it.")
+        self.console.print(f"\nStill running on {supervisor.bootstrap}, data in {data}; stop it with ctrl-C.")
         for command, words in (
-            (page.url, "the page: watch, kill, cut off, heal"),
+            (page.url, "the page: watch, kill, partition, heal"),
             (f"tidelog replicas {TOPIC} --watch --bootstrap {supervisor.bootstrap}", "every replica, live"),
             (f"tidelog chaos kill 1 --data {data}", "kill another one"),
-            (f"tidelog chaos start 1 --data {data}", "and have it back"),
+            (f"tidelog chaos start 1 --data {data}", "and start it again"),
         ):
             self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
         loop = asyncio.get_running_loop()
@@ -230,11 +239,11 @@ class _Story:
             ("tidelog up", "three brokers to keep, on localhost:9092 to 9094, for any Kafka client, and a page"),
             ("seq 1000 | tidelog produce numbers", "lines as records"),
             ("tidelog consume numbers --from-beginning --max 5", "and back"),
-            ("tidelog chaos kill 2", "do to your own what this demo did"),
-            ("tidelog topics describe numbers", "who leads, who is in sync"),
-            ("tidelog quorum describe", "who decides"),
+            ("tidelog chaos kill 2", "do to your own cluster what this demo did"),
+            ("tidelog topics describe numbers", "leaders and in-sync replicas"),
+            ("tidelog quorum describe", "the controllers and their leader"),
             ("tidelog scenario run replication/produce --step", "how it works, replica by replica"),
-            ("tidelog dump tidelog-data/node-1/data/numbers-0/*.log --records", "what is on disk, in words"),
+            ("tidelog dump tidelog-data/node-1/data/numbers-0/*.log --records", "what is on disk, as text"),
         ):
             self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
 

@@ -1,9 +1,9 @@
-"""The demo's load: writers that number their records and count what they were promised, and the count afterwards."""
+"""The demo's load: writers that number their records and count the acknowledged ones, and the count afterwards."""
 
 import asyncio
 import json
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.broker.clock import SystemWallClock
 from tidelog.client.client import Client
@@ -15,20 +15,36 @@ from tidelog.wire.records.plain import Record
 TOPIC: Final = "orders"
 WRITERS: Final = 4
 BATCH: Final = 50
-# Price in cents of what is ordered; writers go through them in turns.
+# Prices in cents; writers take the items in turn.
 ITEMS: Final = {"tea": 350, "coffee": 420, "cake": 510, "soup": 690, "bread": 280}
 _NAMES: Final = tuple(ITEMS)
 # A writer pauses between batches so that the demo shows a story and not how fast a laptop is.
 _PAUSE_S: Final = 0.01
 
 
+class Wait(NamedTuple):
+    """One request of a writer, from sending to acknowledgement, in seconds of the event loop."""
+
+    writer: int
+    asked_s: float
+    answered_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.answered_s - self.asked_s
+
+
 @dataclass(slots=True)
 class Score:
-    """What the writers know: how many of its records each was promised."""
+    """What the writers know: how many records of each were acknowledged, and how long each request took."""
 
     acknowledged: list[int] = field(default_factory=lambda: [0] * WRITERS)
-    # The longest a writer had to wait for one answer: the leader's absence as a client sees it.
-    longest_wait_s: float = 0.0
+    waits: list[Wait] = field(default_factory=list)
+
+    @property
+    def longest_wait_s(self) -> float:
+        """How long the leader was absent, as a client sees it."""
+        return max((each.seconds for each in self.waits), default=0.0)
 
     @property
     def total(self) -> int:
@@ -51,7 +67,7 @@ async def write(client: Client, writer: int, score: Score, stop: asyncio.Event) 
         records = [Record(timestamp=clock.now_ms(), value=order(writer, number)) for number in numbers]
         asked = loop.time()
         await producer.send(TOPIC, writer, records)
-        score.longest_wait_s = max(score.longest_wait_s, loop.time() - asked)
+        score.waits.append(Wait(writer, asked, loop.time()))
         sent += BATCH
         score.acknowledged[writer] = sent
         await asyncio.sleep(_PAUSE_S)
@@ -59,7 +75,7 @@ async def write(client: Client, writer: int, score: Score, stop: asyncio.Event) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What was read back."""
+    """The records that were read back."""
 
     found: int
     missing: int
@@ -71,7 +87,7 @@ class Counted:
 
 
 async def count(client: Client, score: Score) -> Counted:
-    """Reads everything back and compares it with what was promised."""
+    """Reads everything back and compares it with the acknowledged records."""
     consumer = Consumer(client, max_wait_ms=100)
     consumer.assign({TopicPartition(TOPIC, writer): 0 for writer in range(WRITERS)})
     seen: list[dict[bytes, int]] = [{} for _ in range(WRITERS)]

@@ -265,7 +265,7 @@ def _words(
     if row.base_offset != reference.base_offset:
         differing.insert(0, f"first offset {row.base_offset} instead of {reference.base_offset}")
     words = f"node {odd} has another batch than {against}: {', '.join(differing)}"
-    return words if majority else f"{words} (nobody can tell who is right)"
+    return words if majority else f"{words} (it is unknown which one is right)"
 
 
 def _value(name: str, row: AuditRow) -> str:

@@ -33,7 +33,7 @@ def wrong_offset_index(data: bytes, base: int, batches: SegmentMap) -> Iterator[
     for number, (relative, position) in enumerate(_entries(data, OFFSET_ENTRY)):
         offset, at = base + relative, number * OFFSET_ENTRY.size
         if relative <= previous[0] or position <= previous[1]:
-            yield offset, at, f"entry {number} is not above the one before it"
+            yield offset, at, f"entry {number} is not above the entry before it"
             return
         previous = (relative, position)
         index = bisect_right(batches.positions, position) - 1
@@ -41,9 +41,9 @@ def wrong_offset_index(data: bytes, base: int, batches: SegmentMap) -> Iterator[
             if not batches.positions or position > batches.positions[-1]:
                 # Of a segment that is being written, or whose end was not read.
                 return
-            yield offset, at, f"entry {number} leads to position {position}, where no batch begins"
+            yield offset, at, f"entry {number} points to position {position}, where no batch begins"
         elif batches.bases[index] > offset:
-            yield offset, at, f"entry {number} leads to offset {batches.bases[index]}, past offset {offset}"
+            yield offset, at, f"entry {number} points to offset {batches.bases[index]}, past offset {offset}"
 
 
 def wrong_time_index(data: bytes, base: int, batches: SegmentMap) -> Iterator[tuple[int, int, str]]:
@@ -52,7 +52,7 @@ def wrong_time_index(data: bytes, base: int, batches: SegmentMap) -> Iterator[tu
     for number, (timestamp, relative) in enumerate(_entries(data, TIME_ENTRY)):
         offset, at = base + relative, number * TIME_ENTRY.size
         if timestamp < previous[0] or relative < previous[1]:
-            yield offset, at, f"entry {number} is before the one before it"
+            yield offset, at, f"entry {number} is before the entry before it"
             return
         previous = (timestamp, relative)
         whole = bisect_right(batches.lasts, offset)
@@ -60,7 +60,7 @@ def wrong_time_index(data: bytes, base: int, batches: SegmentMap) -> Iterator[tu
             yield (
                 offset,
                 at,
-                f"entry {number} says that nothing up to offset {offset} is later than {timestamp}, and "
+                f"entry {number} claims that no timestamp up to offset {offset} is later than {timestamp}, but "
                 f"{batches.newest[whole - 1]} is",
             )
 

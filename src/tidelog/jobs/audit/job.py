@@ -94,7 +94,9 @@ def audit_cluster(
         if held[0].compacted:
             # Nobody tells over the wire how far a replica has cleaned.
             start = max(start, *(each.end for each in held))
-            audit.notes.append(f"{tp} is compacted, each replica for itself: batches are checked and not compared")
+            audit.notes.append(
+                f"{tp} is compacted, which each replica does by itself: batches are checked but not compared"
+            )
         bounds = [ReplicaBounds(node=each.node, until=each.end) for each in held]
         comparisons[tp] = Comparison(tp=tp, start=start, replicas=bounds)
 
@@ -119,14 +121,14 @@ def _unread(
             tp = TopicPartition(topic.name, number)
             for node in partition.replicas:
                 if node not in found.nodes:
-                    yield Unread(tp=tp, node=node, why="none of the directories is a log directory of this node")
+                    yield Unread(tp=tp, node=node, why="no directory of this node is given")
                 elif tp not in held:
-                    yield Unread(tp=tp, node=node, why="no log of the partition is in any of the directories")
+                    yield Unread(tp=tp, node=node, why="no directory has a log of the partition")
     for tp, logs in held.items():
         if all(log.high_watermark == 0 for log in logs):
             for log in logs:
                 if log.is_untold:
-                    why = "no replication-offset-checkpoint tells how far it is committed: nothing was compared"
+                    why = "no replication-offset-checkpoint has its high watermark: nothing was compared"
                     yield Unread(tp=tp, node=log.replica.node, why=why)
 
 
@@ -134,7 +136,7 @@ def _with_metadata(found: layout.Found, notes: list[str]) -> list[layout.Replica
     """The logs, told who is in sync and who is compacted, less those of topics that were deleted or made anew."""
     found.image = image = newest_image(found.metadata, notes)
     if image is None:
-        notes.append("no metadata log tells who is in sync: each replica is held to its own high watermark")
+        notes.append("no metadata log has the ISR: each replica is compared up to its own high watermark")
     logs = [log for log in found.logs if image is None or _is_current(log, image, notes)]
     compacted = {log.tp.topic for log in logs if log.clean_until is not None}
     if image is not None:
@@ -147,10 +149,10 @@ def _with_metadata(found: layout.Found, notes: list[str]) -> list[layout.Replica
 def _is_current(log: layout.ReplicaLog, image: ClusterImage, notes: list[str]) -> bool:
     topic, partition = image.topic(log.tp.topic), image.partition(log.tp)
     if topic is None or partition is None or (log.topic_id is not None and log.topic_id != topic.topic_id):
-        notes.append(f"{log.directory} is of a topic that was deleted: left out")
+        notes.append(f"{log.directory} belongs to a deleted topic: left out")
         return False
     if log.replica.node not in partition.replicas:
-        notes.append(f"{log.directory} is no replica any more: left out")
+        notes.append(f"{log.directory} is not a replica any more: left out")
         return False
     return True
 
@@ -169,7 +171,7 @@ def _comparison(tp: TopicPartition, held: Sequence[layout.ReplicaLog], found: la
     ]
     absent = found.replicas(tp) & found.nodes - {log.replica.node for log in held}
     lost = absent & set(in_sync or ())
-    found.notes += [f"node {node} is to be a replica of {tp}, and has no log of it" for node in sorted(absent - lost)]
+    found.notes += [f"node {node} should be a replica of {tp}, but has no log of it" for node in sorted(absent - lost)]
     # Who is in sync has all that is committed: without a log it has lost it.
     return comparison_of(tp, [*facts, *(Facts(node=node, in_sync=True) for node in lost)])
 
@@ -233,11 +235,11 @@ def _take_damage(rows: "DataFrame", results: Mapping[TopicPartition, PartitionRe
     tails = rows.where(F.col("kind") == Kind.TAIL.value)
     listed = tails.orderBy(*_KEY, "node").limit(LISTED).collect()
     audit.notes += [
-        f"{row.topic}-{row.partition}, node {row.node}, above what is committed: {row.what} ({row.place})"
+        f"{row.topic}-{row.partition}, node {row.node}, above the high watermark: {row.what} ({row.place})"
         for row in listed
     ]
     if len(listed) == LISTED and (left_out := tails.count() - LISTED):
-        audit.notes.append(f"and {left_out} more that are above what is committed")
+        audit.notes.append(f"and {left_out} more above the high watermark")
 
 
 def _as_far_as_read(
@@ -271,7 +273,7 @@ def _moved(
     for row in gone.collect():
         tp = TopicPartition(row.topic, row.partition)
         starts[tp] = max(starts[tp], row.last_offset + 1)
-        audit.notes.append(f"{tp}: offsets up to {row.last_offset} were deleted while this looked")
+        audit.notes.append(f"{tp}: offsets up to {row.last_offset} were deleted during the audit")
     return {tp: replace(each, start=starts[tp]) for tp, each in comparisons.items()}
 
 

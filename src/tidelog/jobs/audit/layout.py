@@ -120,7 +120,7 @@ def scan(directories: Iterable[Path], topics: Sequence[str] = ()) -> Found:
                 found.logs.append(log)
     strangers = [topic for topic in topics if topic not in {log.tp.topic for log in found.logs}]
     if strangers:
-        raise NoLogs(f"no log of topic {strangers[0]} is in these directories")
+        raise NoLogs(f"these directories have no log of topic {strangers[0]}")
     return found
 
 

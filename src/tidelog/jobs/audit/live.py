@@ -101,7 +101,7 @@ async def _plan(client: Client, topics: Sequence[str]) -> LivePlan:
             for node in each.replica_nodes:
                 try:
                     if tp not in ends:
-                        raise ClientError("the partition has no leader: nobody can tell what is committed")
+                        raise ClientError("the partition has no leader: the high watermark is unknown")
                     bounds = await _bounds(client, node, tp, topic.topic_id, silent)
                 except (ApiError, ClientError) as error:
                     plan.unread.append(Unread(tp=tp, node=node, why=one_line(error)))
@@ -275,11 +275,11 @@ async def _walk(
                     max_wait_ms=_MAX_WAIT_MS,
                 )
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > position:
-                    yield [walker.gone(position, data.log_start_offset, "retention took them meanwhile")]
+                    yield [walker.gone(position, data.log_start_offset, "retention deleted them during the audit")]
                     position, walker.expected = data.log_start_offset, None
                     continue
                 if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-                    yield [walker.problem_at(position, -1, "the broker says that its copy is damaged")]
+                    yield [walker.problem_at(position, -1, "the broker reports that its copy is damaged")]
                     return
                 if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise_for(data.error_code, what=f"fetch of {tp} from {remote.place} at offset {position}")
@@ -296,7 +296,7 @@ async def _walk(
                         some.extend(walker.batch(view, pos, header, -1))
                         position = max(position, header.next_offset)
                 except WireError as error:
-                    some.append(walker.problem_at(position, -1, f"what the broker sent is no batch: {error}"))
+                    some.append(walker.problem_at(position, -1, f"the broker's answer is not a batch: {error}"))
                     yield some
                     return
                 yield some

@@ -39,10 +39,10 @@ def require_own_disk(segment: Segment) -> None:
     directory = Path(segment.path).parent.parent
     meta = checkpoints.read_meta_properties(PosixDisk(), str(directory / checkpoints.META_PROPERTIES))
     if meta is None or meta.node_id != segment.replica.node:
-        found = "no log directory" if meta is None else f"that of node {meta.node_id}"
+        found = "no log directory" if meta is None else f"of node {meta.node_id}"
         raise OtherDisk(
-            f"{directory} is that of node {segment.replica.node} to the driver, and {found} to the executor on "
-            f"{socket.gethostname()}: with --data all of them have to see the same; --bootstrap asks the brokers"
+            f"{directory} belongs to node {segment.replica.node} on the driver, but is {found} on the executor on "
+            f"{socket.gethostname()}: with --data all must see the same disk; --bootstrap asks the brokers instead"
         )
 
 
@@ -77,7 +77,9 @@ def _batches(file: BinaryIO, segment: Segment, walker: Walker, batches: SegmentM
             return
         if header.size_in_bytes > size - position:
             left = size - position
-            yield _torn(walker, position, size, f"it claims {header.size_in_bytes} bytes, {left} are there")
+            yield _torn(
+                walker, position, size, f"its header says {header.size_in_bytes} bytes, but the file has {left}"
+            )
             return
         if header.size_in_bytes > len(window) - at:
             window, start, at = _read(file, position, max(piece, header.size_in_bytes)), position, 0
@@ -104,7 +106,7 @@ def _end(segment: Segment, walker: Walker, position: int) -> Iterator[AuditRow]:
 
 
 def _torn(walker: Walker, position: int, size: int, why: str) -> AuditRow:
-    return walker.problem_at(walker.reached, position, f"{size - position} bytes at {position} are no batch: {why}")
+    return walker.problem_at(walker.reached, position, f"{size - position} bytes at {position} are not a batch: {why}")
 
 
 def _read(file: BinaryIO, position: int, length: int) -> memoryview:

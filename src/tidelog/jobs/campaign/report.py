@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelog.jobs.campaign.odds import FAILING, Tally, replay
-from tidelog.jobs.page import Bar, Code, Page
+from tidelog.jobs.page import Code, Page
+from tidelog.jobs.plots import Bar, bar_plot
 
 HEADINGS: Final = (
     "Configuration",
@@ -25,21 +26,21 @@ def row_of(tally: Tally) -> list[str]:
 
 
 def page_of(found: Sequence[Tally]) -> Page:
-    page = Page("Campaign: what configurations are worth")
+    page = Page("Campaign: how safe each configuration is")
     runs = sum(len(each.runs) for each in found)
     page.text(
         f"{runs} simulated clusters of three brokers under load, each with one incident: one broker, two, or all three "
-        "after one another are killed, lose power, are cut off from the others or stand still for about ten seconds. "
-        "Every configuration meets the same incidents. In brackets: the interval that holds the truth, 95 % sure."
+        "in turn are killed, lose power, are partitioned or are paused for about ten seconds. "
+        "Every configuration meets the same incidents. In brackets: the 95 % confidence interval."
     )
-    page.heading("Odds of losing an acknowledged record, and of a partition that takes no writes")
+    page.heading("How often an acknowledged record is lost, and a partition accepts no writes")
     page.table(HEADINGS, [row_of(each) for each in found])
     for failing in FAILING:
         brokers = "1 broker fails" if failing == 1 else f"{failing} brokers fail"
         page.heading(f"An acknowledged record is lost when {brokers}")
-        page.bars([_bar(each, failing, lost=True) for each in found], unit=" %", most=_PERCENT)
-        page.heading(f"A partition takes no writes for longer than an election when {brokers}")
-        page.bars([_bar(each, failing, lost=False) for each in found], unit=" %", most=_PERCENT)
+        page.plot(bar_plot([_bar(each, failing, lost=True) for each in found], unit="%", most=_PERCENT))
+        page.heading(f"A partition accepts no writes for longer than an election when {brokers}")
+        page.plot(bar_plot([_bar(each, failing, lost=False) for each in found], unit="%", most=_PERCENT))
     page.heading("Counter-examples")
     for each in found:
         if not each.counter_examples:
@@ -63,7 +64,7 @@ def page_of(found: Sequence[Tally]) -> Page:
     )
     broken = [run for each in found for run in each.broken]
     if broken:
-        page.heading("Runs that came to no end")
+        page.heading("Runs that did not finish")
         page.table(["Why", "Again"], [[run.broken, Code(replay(run))] for run in broken])
     return page
 

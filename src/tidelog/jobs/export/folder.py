@@ -85,9 +85,7 @@ class ExportFolder:
         if not path.exists():
             strange = [each.name for each in self.path.iterdir() if each.name != LOCK]
             if strange:
-                raise BadFolder(
-                    f"{self.path} is not empty and was not made by an export: {sorted(strange)[0]} is in it"
-                )
+                raise BadFolder(f"{self.path} is not empty and not from an export: it contains {sorted(strange)[0]}")
             _write(path, asdict(identity))
             return
         known = _read(path)
@@ -115,8 +113,8 @@ class ExportFolder:
         written = max(_newest(self.path / COMMIT_LOG), NO_BATCH if manifest is None else manifest["batch"])
         if written > _newest(self.checkpoint / "offsets"):
             raise BadFolder(
-                f"{self.checkpoint} is not the one with which {self.path} was written, up to batch {written}: nobody "
-                "can tell how far the topic was read; export into another directory"
+                f"{self.checkpoint} is not the checkpoint of {self.path}, which has batches up to {written}: the "
+                "position in the topic is unknown; export into another directory"
             )
 
     # --- by day ---
@@ -127,7 +125,7 @@ class ExportFolder:
         """
         counted = self.committed()
         if not counted and any((self.checkpoint / "commits").glob("[0-9]*")):
-            raise BadFolder(f"{self.path / COMMIT_LOG} is missing: nobody can tell which files count")
+            raise BadFolder(f"{self.path / COMMIT_LOG} is missing: it lists the files that belong to the export")
         removed = 0
         for file in self.path.glob("*=*/*.parquet"):
             if _within(str(file)) not in counted:
@@ -144,8 +142,8 @@ class ExportFolder:
         missing = sorted(file for file in files if not (self.path / file).exists())
         if missing:
             raise BadFolder(
-                f"{len(missing)} of {len(files)} files were written and are not in {self.path}, {missing[0]} for one: "
-                "executors have to see the same directory"
+                f"{len(missing)} of {len(files)} files were written but are not in {self.path}, for example "
+                f"{missing[0]}: executors must see the same directory"
             )
 
     # --- latest ---
@@ -222,7 +220,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise BadFolder(f"{path} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise BadFolder(f"{path} is not what an export writes")
+        raise BadFolder(f"{path} is not a file of an export")
     return found
 
 

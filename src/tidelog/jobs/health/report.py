@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tidelog.broker.replication_events import MOST_LISTED
+from tidelog.jobs.axes import times
 from tidelog.jobs.health.model import Figures, Health
-from tidelog.jobs.page import Page, Series
+from tidelog.jobs.page import Page
+from tidelog.jobs.plots import Series, column_plot, nested_plot
 
 HEADINGS: Final = (
     "Partition",
@@ -59,8 +61,8 @@ def overview(found: Health) -> str:
     brokers = ", ".join(str(each) for each in found.brokers)
     dropped = f"; {found.dropped} more could not be published" if found.dropped else ""
     full = (
-        f"; {found.full_samples} samples have a list of {MOST_LISTED} entries, which is where brokers cut them: "
-        "seconds and lag are those of what is listed"
+        f"; {found.full_samples} samples have a list of {MOST_LISTED} entries, the most that a broker lists: the "
+        "figures leave out all others"
         if found.full_samples
         else ""
     )
@@ -71,28 +73,27 @@ def overview(found: Health) -> str:
 def page_of(found: Health) -> Page:
     page = Page("Replication health")
     page.text(overview(found))
-    start = found.windows[0].start_ms if found.windows else 0
+    width = found.window_s * _MS
+    starts = [each.start_ms for each in found.windows] or [0]
+    x = times(starts[0], starts[-1] + width)
 
     def series(label: str, name: str) -> Series:
-        return Series(label, [((each.start_ms - start) / _MS, float(getattr(each, name))) for each in found.windows])
+        return Series(label, [(each.start_ms, float(getattr(each, name))) for each in found.windows])
 
-    since = f"s since {moment(start)}, windows of {found.window_s:g} s"
-    page.heading("Lag of followers, in records")
-    page.lines(
-        [series("p50", "lag_p50"), series("p95", "lag_p95"), series("p99", "lag_p99"), series("max", "lag_max")],
-        x_label=since,
-        y_label="records",
+    window = f"a window of {found.window_s:g} s"
+    page.heading("Follower lag")
+    page.text(
+        "How many records followers were behind their leader: half of all samples up to p50, nearly all up to p99."
     )
-    page.heading("Partitions under-replicated, and with a high watermark that stands still")
-    page.lines(
-        [series("under-replicated", "under_replicated_s"), series("stalled", "stalled_s")],
-        x_label=since,
-        y_label="partition-seconds in a window",
-    )
+    lags = [series("p50", "lag_p50"), series("p95", "lag_p95"), series("p99", "lag_p99"), series("max", "lag_max")]
+    page.plot(nested_plot(lags, x=x, width=width, y_title="records", whole=True))
+    page.heading("Under-replicated and stalled partitions")
+    page.text(f"Seconds of all partitions together, in {window}. Stalled: the high watermark does not move.")
+    troubles = [series("under-replicated", "under_replicated_s"), series("stalled", "stalled_s")]
+    page.plot(column_plot(troubles, x=x, width=width, y_title="partition-seconds"))
     page.heading("ISR shrinks and leader moves")
-    page.lines(
-        [series("ISR shrinks", "shrinks"), series("leader moves", "leader_moves")], x_label=since, y_label="in a window"
-    )
+    changes = [series("ISR shrinks", "shrinks"), series("leader moves", "leader_moves")]
+    page.plot(column_plot(changes, x=x, width=width, y_title=f"in {window}", whole=True))
     page.heading("Partitions, the most troubled first")
     page.table(HEADINGS, rows_of(found, _SHOWN), left_out=len(found.partitions) - _SHOWN)
     page.heading("Windows, the newest first")

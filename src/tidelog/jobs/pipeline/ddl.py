@@ -48,7 +48,7 @@ def fields(text: str, *, is_json: bool = False) -> list[Field]:
     names = [field.name.lower() for field in found]
     for field in found:
         if names.count(field.name.lower()) > 1:
-            raise BadSchema(f"field {field.name!r} stands there twice")
+            raise BadSchema(f"field {field.name!r} occurs twice")
     return found
 
 
@@ -61,7 +61,7 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if found is None:
-                raise BadSchema(f"{text[at : at + 10]!r} is not understood")
+                raise BadSchema(f"{text[at : at + 10]!r} is not valid here")
             if found.lastgroup is not None:
                 self._tokens.append((found.lastgroup, found[found.lastgroup]))
             at = found.end()
@@ -117,10 +117,10 @@ class _Parser:
         if kind != "word":
             raise BadSchema(f"field {field!r} has no type")
         if name in _OF_CATALOGS:
-            raise BadSchema(f"field {field!r}: Spark reads no {name} here, STRING is what there is")
+            raise BadSchema(f"field {field!r}: Spark cannot read {name} here; use STRING")
         if name not in _TYPES:
             close = get_close_matches(name, _TYPES, 1)
-            raise BadSchema(f"field {field!r}: {word} is no type" + (f", {close[0]} is" if close else ""))
+            raise BadSchema(f"field {field!r}: {word} is not a type" + (f"; did you mean {close[0]}?" if close else ""))
         if name in _NESTED:
             self._expect("<", f"after {name} of field {field!r}")
             if name == "STRUCT":
@@ -143,7 +143,7 @@ class _Parser:
         while True:
             kind, word = self._take()
             if kind != "word" or not word.isdecimal():
-                raise BadSchema(f"field {field!r}: {word!r} in {name}(…) is no number")
+                raise BadSchema(f"field {field!r}: {word!r} in {name}(…) is not a number")
             count += 1
             if not self._accept(","):
                 break

@@ -35,7 +35,7 @@ def _find(module: str, places: list[str]) -> ModuleSpec:
         name = f"{name}.{part}" if name else part
         found = None if searched is None else PathFinder.find_spec(name, searched)
         if found is None:
-            raise NoFunction(f"there is no module {name} beside the file or on Python's path")
+            raise NoFunction(f"no module {name} beside the file or on Python's path")
         locations = found.submodule_search_locations
         searched = None if locations is None else list(locations)
     assert found is not None

@@ -14,7 +14,7 @@ _COUNTER: Final = "counter"
 _Number = tuple[str, Literal["gauge", "counter"], str, str, float]
 # name, kind, help, key of a query's state, factor
 _NUMBERS: Final[tuple[_Number, ...]] = (
-    ("rows_per_second", _GAUGE, "Rows read a second in the newest batch.", "rows_per_second", 1),
+    ("rows_per_second", _GAUGE, "Rows read per second in the newest batch.", "rows_per_second", 1),
     ("batch_duration_seconds", _GAUGE, "How long the newest batch took.", "batch_ms", 0.001),
     ("rows_total", _COUNTER, "Rows read since the run began.", "total_rows", 1),
     ("batches_total", _COUNTER, "Batches since the run began.", "total_batches", 1),
@@ -47,7 +47,7 @@ def _metrics(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield Metric(
         name="tidelog_pipeline_backlog_records",
         kind=_GAUGE,
-        help="Records that wait to be read.",
+        help="Records still to be read.",
         samples=[
             Sample(count, {**pipeline, "query": each["name"], "source": source})
             for each in queries

@@ -65,7 +65,7 @@ class Keys:
             return None
         # True is a whole number to Python, and to nobody else.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            self.wrong(key, f"{_WORDS[kind]} is wanted, not {_shown(value)}")
+            self.wrong(key, f"{_WORDS[kind]} is expected, not {_shown(value)}")
             return None
         return value
 
@@ -88,7 +88,7 @@ class Keys:
         if value is None:
             return default
         if value not in allowed:
-            self.wrong(key, f"{value!r} is none of {', '.join(allowed)}{suggestion(value, allowed)}")
+            self.wrong(key, f"{value!r} is not one of {', '.join(allowed)}{suggestion(value, allowed)}")
             return default
         return value
 
@@ -105,11 +105,11 @@ class Keys:
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, list):
-            self.wrong(key, f"a list of texts is wanted, not {_shown(value)}")
+            self.wrong(key, f"a list of texts is expected, not {_shown(value)}")
             return ()
         for number, each in enumerate(value):
             if not isinstance(each, str) or not each.strip():
-                self.wrong(f"{key}.{number}", f"text is wanted, not {_shown(each)}")
+                self.wrong(f"{key}.{number}", f"text is expected, not {_shown(each)}")
         return tuple(each for each in value if isinstance(each, str))
 
     def table(self, key: str) -> "Keys | None":
@@ -118,7 +118,7 @@ class Keys:
         if value is None:
             return None
         if not isinstance(value, dict):
-            self.wrong(key, f"a table is wanted, not {_shown(value)}")
+            self.wrong(key, f"a table is expected, not {_shown(value)}")
             return None
         return Keys(self._findings, (*self.path, key), value)
 
@@ -148,13 +148,13 @@ class Keys:
             elif isinstance(value, str | int | float):
                 found[prefix + key] = str(value)
             else:
-                self.wrong(prefix + key, f"text or a number is wanted, not {_shown(value)}")
+                self.wrong(prefix + key, f"text or a number is expected, not {_shown(value)}")
         return found
 
     def done(self) -> None:
         for key in self._values:
             if key not in self._asked:
-                self.wrong(key, f"is not known here{suggestion(key, self._asked) or _known(self._asked)}")
+                self.wrong(key, f"is not a known key{suggestion(key, self._asked) or _known(self._asked)}")
 
 
 def suggestion(word: str, known: Collection[str]) -> str:
@@ -163,7 +163,7 @@ def suggestion(word: str, known: Collection[str]) -> str:
 
 
 def _known(asked: list[str]) -> str:
-    return f": known are {', '.join(dict.fromkeys(asked))}"
+    return f": known keys are {', '.join(dict.fromkeys(asked))}"
 
 
 def _shown(value: object) -> str:

@@ -14,7 +14,7 @@ _MODES: Final = ("append", "update", "complete")
 
 def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> Sink:
     if not NAME.fullmatch(name):
-        keys.wrong("", "is no name for a sink: letters, digits and _")
+        keys.wrong("", "is not a valid sink name: use letters, digits and _")
     read = keys.needed("from", "the view that is written") or ""
     if read and read not in views:
         keys.wrong("from", f"there is no source, table or step {read}{suggestion(read, views)}")
@@ -31,25 +31,25 @@ def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
         options.setdefault("kafka.bootstrap.servers", bootstrap or where.bootstrap)
         where.secure(options)
         if encode is not None and encode != JSON:
-            keys.wrong("encode", f"{encode!r} is not json, which is all there is")
+            keys.wrong("encode", f"{encode!r} is not supported: use json")
         if path is not None:
             keys.wrong("path", "a topic has none")
         if encode is not None and topic is None and "topic" not in {each.lower() for each in options}:
-            keys.wrong("topic", "is missing: what is encoded has no column that names one")
+            keys.wrong("topic", "is missing: encoded records have no topic column")
         _check_options(keys, options)
     else:
         for word in ("topic", "encode", "key", "bootstrap"):
             if word in keys:
-                keys.wrong(word, f"is for topics, and format is {chosen}")
+                keys.wrong(word, f"is for topics, but format is {chosen}")
     if key is not None and encode is None and chosen == _TOPIC:
         keys.wrong("key", "is for encode = 'json'; without it the view has the columns key and value")
     if chosen in FILES:
         if path is None and "path" not in keys:
             keys.wrong("path", f"is missing: the directory of the {chosen} files")
         if mode == "update":
-            keys.wrong("mode", "files are appended to; mode complete makes a whole new set of them for each batch")
+            keys.wrong("mode", "files take mode append, or complete, which writes the whole table again for each batch")
         if mode == "complete" and partition_by:
-            keys.wrong("partition_by", "goes with mode append only")
+            keys.wrong("partition_by", "works with mode append only")
     elif partition_by and not each_batch:
         keys.wrong("partition_by", "is for files")
     if each_batch and chosen not in FILES:
@@ -73,9 +73,12 @@ def parse_sink(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
 def _check_each_batch(keys: Keys, chosen: str, mode: str) -> None:
     """A batch writer appends, or writes all anew: it knows of no row that another one takes the place of."""
     if chosen == _TOPIC and mode != "append":
-        keys.wrong("mode", f"with each_batch a topic is appended to; without it, it takes mode {mode}")
+        keys.wrong("mode", f"with each_batch a topic takes mode append; without each_batch it takes mode {mode}")
     elif mode == "update":
-        keys.wrong("mode", f"{chosen} would get each change as one more row; mode complete writes all anew each time")
+        keys.wrong(
+            "mode",
+            f"{chosen} would store each change as one more row; mode complete writes the whole table each time",
+        )
 
 
 def _check_options(keys: Keys, options: dict[str, str]) -> None:
@@ -94,12 +97,12 @@ def parse_dead_letters(top: Keys, sources: list[Source], where: Surroundings) ->
     if keys is None:
         failing = [each.name for each in sources if each.can_fail]
         if failing and "dead_letters" not in top:
-            what = f"where records go that sources.{failing[0]} cannot decode, path or topic"
+            what = f"path or topic, for records that sources.{failing[0]} cannot decode"
             top.wrong("dead_letters", f"is missing: {what}")
         return None
     path, topic, bootstrap = keys.text("path"), keys.text("topic"), keys.text("bootstrap")
     if ("path" in keys) == ("topic" in keys):
-        keys.wrong("", "either path or topic says where bad records go")
+        keys.wrong("", "needs either path or topic: where bad records go")
     if bootstrap is not None and "topic" not in keys:
         keys.wrong("bootstrap", "is for a topic")
     keys.done()

@@ -43,7 +43,7 @@ def parse_source(name: str, keys: Keys, where: Surroundings) -> Source:
             hint = suggestion(watermark.column, [*fields, *COORDINATES])
             keys.wrong("watermark.column", f"the source has no column {watermark.column!r}{hint}")
         if batch:
-            keys.wrong("watermark", "a batch source has none: it does not stream")
+            keys.wrong("watermark", "a batch source has no watermark: it does not stream")
     keys.done()
     try:
         checked = parse_options(options, streaming=not batch)
@@ -78,7 +78,7 @@ def _decoding(keys: Keys, key: str) -> Decoding:
         elif schema is not None:
             required = _checked_schema(table, schema, flattened=key == "value")
         if {each.lower() for each in options} & {"mode", "columnnameofcorruptrecord"}:
-            table.wrong("options", "what happens to bad records is said by [dead_letters]")
+            table.wrong("options", "[dead_letters] decides what happens to bad records")
     elif schema is not None or options:
         table.wrong("schema" if schema is not None else "options", f"format {chosen} takes none")
     table.done()
@@ -93,7 +93,7 @@ def _checked_schema(table: Keys, schema: str, *, flattened: bool) -> tuple[str, 
         return ()
     for field in fields:
         if flattened and field.name.lower() in COORDINATES:
-            table.wrong("schema", f"{field.name} is a column that every source has")
+            table.wrong("schema", f"{field.name} is a column of every source")
     return tuple(field.name for field in fields if field.required)
 
 
@@ -112,7 +112,7 @@ def watermark_of(keys: Keys) -> Watermark | None:
     column = table.needed("column", "the column with the time of an event")
     delay = table.needed("delay", "how late an event may be, as in '10 minutes'")
     if delay is not None and milliseconds(delay) is None:
-        table.wrong("delay", f"{delay!r} is no time such as '10 minutes'")
+        table.wrong("delay", f"{delay!r} is not a time such as '10 minutes'")
     table.done()
     return Watermark(column=column, delay=f"{milliseconds(delay)} milliseconds") if column and delay else None
 

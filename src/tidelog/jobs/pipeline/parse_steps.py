@@ -14,11 +14,11 @@ def parse_step(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
     watermark = watermark_of(keys)
     keys.done()
     if ("sql" in keys) == ("function" in keys):
-        keys.wrong("", "either sql or function says what is done")
+        keys.wrong("", "needs either sql or function")
     known = {each.lower(): each for each in views}
     if sql is not None:
         if inputs:
-            keys.wrong("inputs", "only a function has them: sql names its views itself")
+            keys.wrong("inputs", "is for functions: SQL names the views that it reads")
         inputs = tuple(tables_read(sql))
         for each in inputs:
             if each.lower() not in known:
@@ -29,7 +29,7 @@ def parse_step(name: str, keys: Keys, views: list[str], where: Surroundings) -> 
         except functions.NoFunction as error:
             keys.wrong("function", str(error))
         if not inputs:
-            keys.wrong("inputs", "is missing: the views that the function is handed, in their order")
+            keys.wrong("inputs", "is missing: the views that the function gets, in order")
         for each in inputs:
             if each.lower() not in known:
                 keys.wrong("inputs", f"there is no source, table or step {each}{suggestion(each, views)}")

@@ -62,11 +62,11 @@ def _parsed(file: Path, top: Keys, findings: Findings, bootstrap: str | None, se
     brokers = bootstrap or own or os.environ.get("TIDELOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     where = Surroundings(file, brokers, security)
     name = head.text("name") or file.stem
-    checkpoint = head.needed("checkpoint", "a directory in which the pipeline keeps how far it is") or ""
+    checkpoint = head.needed("checkpoint", "a directory in which the pipeline stores its progress") or ""
     interval_ms = _trigger(head)
     port = head.number("metrics_port")
     if port is not None and not 0 <= port <= 65535:
-        head.wrong("metrics_port", f"{port} is no port")
+        head.wrong("metrics_port", f"{port} is not a port number")
     python_files = tuple(where.path(each) for each in head.texts("python_files"))
     for number, each in enumerate(python_files):
         if not is_address(each) and not Path(each).exists():
@@ -120,5 +120,5 @@ def _trigger(head: Keys) -> int | None:
         return None
     found = milliseconds(text)
     if found is None:
-        head.wrong("trigger", f"{text!r} is neither 'once', 'available now' nor a time such as '10 seconds'")
+        head.wrong("trigger", f"{text!r} is not 'once', 'available now' or a time such as '10 seconds'")
     return found

@@ -61,7 +61,7 @@ class Builder:
         self._folder = folder
         self._pause_file = pause_file
         self._views: dict[str, DataFrame] = {}
-        self._options: dict[str, dict[str, str]] = {}
+        self._streams: dict[str, DataFrame] = {}
 
     def plan(self, *, once: bool) -> list[Planned]:
         """Everything is looked at by Spark, nothing runs yet."""
@@ -108,8 +108,8 @@ class Builder:
         written = newest_batch(hadoop.names(self._spark, f"{path}/{_FILE_LOG}"))
         if written > newest_batch(hadoop.names(self._spark, f"{self._checkpoint(name)}/offsets")):
             raise ForeignFiles(
-                f"{path} was written up to batch {written} with another checkpoint than {self._checkpoint(name)}: "
-                f"its {_FILE_LOG} would make Spark leave out what {name} writes; use another path, or that checkpoint"
+                f"{path} was written up to batch {written} with a checkpoint other than {self._checkpoint(name)}: "
+                f"its {_FILE_LOG} would make Spark skip the batches of {name}; use another path, or that checkpoint"
             )
         # Two that have done as many batches, be it none yet, are told apart by name: Spark would take what one writes
         # for what the other has written.
@@ -121,8 +121,9 @@ class Builder:
         owner = hadoop.claim(self._spark, f"{path}/{_OWNER}", own)
         if owner != own:
             raise ForeignFiles(
-                f"{path} is where {owner} writes, not {own} ({self._pipeline.checkpoint}): the batches of one "
-                f"would be taken for those of the other; use another path, or remove its {_OWNER} if that one is gone"
+                f"{path} belongs to {owner}, not to {own} ({self._pipeline.checkpoint}): Spark would take "
+                f"the batches of one for those of the other; use another path, or remove its {_OWNER} if the owner no "
+                "longer exists"
             )
 
     def _id(self) -> str:
@@ -144,9 +145,18 @@ class Builder:
     # --- sources ---
 
     def _stream(self, source: Source) -> DataFrame:
-        if source.name not in self._options:
-            self._options[source.name] = starting.settled(source, self._folder) | {"pauseFile": str(self._pause_file)}
-        return self._spark.readStream.format(_FORMAT).options(**self._options[source.name]).load()
+        """Loaded once for all queries: Spark starts a Python process for each load. Every query reads for itself."""
+        if source.name not in self._streams:
+            if source.batch:
+                # A table of a topic has ends. A stream over the same topic finds the records that it leaves out.
+                options = {
+                    name: value for name, value in source.options.items() if not name.lower().startswith("ending")
+                }
+            else:
+                options = starting.settled(source, self._folder)
+            reader = self._spark.readStream.format(_FORMAT).options(**options)
+            self._streams[source.name] = reader.option("pauseFile", str(self._pause_file)).load()
+        return self._streams[source.name]
 
     def _good(self, source: Source) -> DataFrame:
         if source.batch:
@@ -165,7 +175,7 @@ class Builder:
             assert step.function is not None
             frame = self._function(step.function)(*(self._views[name] for name in step.inputs))
             if not isinstance(frame, DataFrame):
-                raise BadStep(f"steps.{step.name}: {step.function} gave {type(frame).__name__}, not a DataFrame")
+                raise BadStep(f"steps.{step.name}: {step.function} returned {type(frame).__name__}, not a DataFrame")
         if step.watermark is not None:
             frame = frame.withWatermark(step.watermark.column, step.watermark.delay)
         return frame
@@ -201,10 +211,6 @@ class Builder:
         return writer.option("path", sink.path) if sink.path is not None else writer
 
     def _letters(self, source: Source, to: DeadLetters) -> "DataStreamWriter":
-        if source.batch:
-            # What a table of a topic leaves out is found by a stream over the same topic.
-            unending = {key: value for key, value in source.options.items() if not key.lower().startswith("ending")}
-            self._options[source.name] = unending | {"pauseFile": str(self._pause_file)}
         letters = decoding.bad(self._stream(source), source).observe(COUNT, f.count(f.lit(1)).alias(COUNT))
         if to.path is not None:
             return letters.writeStream.format("parquet").option("path", to.path_of(source))

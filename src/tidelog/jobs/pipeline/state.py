@@ -118,7 +118,7 @@ class StateFolder:
         try:
             old = self._read()
         except BadState as error:
-            raise Busy(f"{error}; if no run of this pipeline is left on any machine, remove the file") from error
+            raise Busy(f"{error}; if no machine runs this pipeline any more, remove the file") from error
         except NoState:
             # The first run: there is nobody to wait for.
             return
@@ -147,9 +147,9 @@ class StateFolder:
         try:
             found: dict[str, Any] = json.loads((self.folder / _STATE).read_text())
         except FileNotFoundError:
-            raise NoState(f"no pipeline has run with its checkpoint in {self.folder}") from None
+            raise NoState(f"no pipeline has run with a checkpoint in {self.folder}") from None
         except ValueError as error:
-            raise BadState(f"{self.folder / _STATE} is not what a pipeline wrote: {error}") from None
+            raise BadState(f"{self.folder / _STATE} is not a pipeline's state file: {error}") from None
         return found
 
     def _is_held(self) -> bool:

@@ -1,8 +1,8 @@
-"""Numbers where a timestamp is wanted. Spark's parser of JSON takes a whole number for seconds since 1970: one producer
-that counts milliseconds makes a record of the year 57983 of it, which moves a watermark past all that will ever come.
+"""Numbers where a timestamp is expected. Spark's JSON parser takes a whole number for seconds since 1970. A producer
+that sends milliseconds would make a record of the year 57983, which moves a watermark past every record to come.
 
-Whether a field stood there as a number is not to be seen in what was parsed, and to parse all a second time would cost
-as much as the first. So the text is searched for what may be one, and only such records are looked at closely.
+The parsed value does not show whether the field was a number, and a second parse costs as much as the first. So the
+text is searched for what may be a number, and only such records are parsed again.
 """
 
 import re
@@ -14,12 +14,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, TimestampType, VariantType
 
 _PLAIN: Final = re.compile(r"\w+", re.ASCII)
-# How letters are written that need not be: a name may be hidden in them.
+# An escaped letter: a name may be written with some.
 _ESCAPED: Final = "\\u00"
 
 
 def numbers_in_timestamps(text: Column, schema: StructType, options: Mapping[str, str]) -> Column | None:
-    """The names of the fields, null if there is none; of one whole JSON object. None if the schema has no timestamp."""
+    """The names of such fields in one whole JSON object, or null. None if the schema has no timestamp."""
     fields = [(each.name, kind) for each in schema.fields if (kind := _as_variant(each.dataType)) is not None]
     if not fields:
         return None
@@ -31,7 +31,7 @@ def numbers_in_timestamps(text: Column, schema: StructType, options: Mapping[str
 
 
 def _as_variant(kind: DataType) -> DataType | None:
-    """Of a type what is about timestamps, which become whatever stands there: a variant knows text from numbers."""
+    """The part of a type that has timestamps, as variants: they tell text from numbers. None without timestamps."""
     if isinstance(kind, TimestampType):
         return VariantType()
     if isinstance(kind, ArrayType):
@@ -47,24 +47,22 @@ def _as_variant(kind: DataType) -> DataType | None:
 
 
 def _has_number(field: Column) -> Column:
-    """As text again it has digits outside of quotes. In two steps, as Java's expressions do not like long strings."""
+    """It has digits outside of quotes, written as text again. Two steps: Java's regexes overflow on long strings."""
     unescaped = f.regexp_replace(f.to_json(f.struct(field.alias("v"))), r"\\.", "")
     return f.regexp_replace(unescaped, '"[^"]*"', "").rlike("[0-9]")
 
 
 def _may_have(text: Column, schema: StructType, options: Mapping[str, str]) -> Column | None:
-    """False of nearly all records that have none. None if that cannot be told from the text."""
+    """False for nearly all records without such a number. None if the text does not show it."""
     names = sorted(set(_leaves("", schema)))
     if not all(_PLAIN.fullmatch(name) for name in names) or any(each.lower().startswith("allow") for each in options):
         return None
-    found = f.contains(text, f.lit(_ESCAPED))
-    for name in names:
-        found = found | text.rlike(f"[\"']{name}[\"']\\s*:\\s*-?[0-9]")
-    return found
+    # One search for all names, since each search reads the whole text.
+    return f.contains(text, f.lit(_ESCAPED)) | text.rlike(rf"[\"'](?:{'|'.join(names)})[\"']\s*:\s*-?[0-9]")
 
 
 def _leaves(name: str, kind: DataType) -> Iterator[str]:
-    """The names right before the timestamps; empty for those in a list, which have none."""
+    """The name before each timestamp; empty for timestamps in a list."""
     if isinstance(kind, TimestampType):
         yield name
     elif isinstance(kind, ArrayType):

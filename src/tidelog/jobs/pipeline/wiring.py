@@ -11,9 +11,9 @@ def check_names(named: list[tuple[str, str]], findings: Findings) -> None:
     seen: dict[str, str] = {}
     for kind, name in named:
         if not NAME.fullmatch(name):
-            findings.add((kind, name), "is no name for a view: letters, digits and _")
+            findings.add((kind, name), "is not a valid view name: use letters, digits and _")
         if name.lower() in seen:
-            findings.add((kind, name), f"is the name of one of the {seen[name.lower()]} already")
+            findings.add((kind, name), f"is already the name of one of the {seen[name.lower()]}")
         seen.setdefault(name.lower(), kind)
 
 
@@ -26,13 +26,13 @@ def check_paths(
         place = _place(sink.path or "")
         owner = owners.get(place, sink.name)
         if owner != sink.name:
-            findings.add(("sinks", sink.name, "path"), f"is that of sinks.{owner} already")
+            findings.add(("sinks", sink.name, "path"), f"is already the path of sinks.{owner}")
         if sink.path and checkpoint and place == _place(checkpoint):
-            findings.add(("sinks", sink.name, "path"), "is that of the checkpoint already")
+            findings.add(("sinks", sink.name, "path"), "is already the path of the checkpoint")
     for source in sources:
         if letters is not None and source.can_fail and _place(letters.path_of(source)) in owners:
             owner = owners[_place(letters.path_of(source))]
-            findings.add(("dead_letters", "path"), f"sinks.{owner} writes to {source.name} in it already")
+            findings.add(("dead_letters", "path"), f"sinks.{owner} already writes to {source.name} in it")
 
 
 def _place(path: str) -> str:
@@ -56,11 +56,11 @@ def check_reach(
         reached = _behind(sink.input, inputs)
         used |= reached
         if not reached & streams:
-            findings.add(("sinks", sink.name, "from"), f"{sink.input} is made from no source that streams")
+            findings.add(("sinks", sink.name, "from"), f"{sink.input} reads no streaming source")
     made = [("sources", each.name) for each in sources] + [("tables", each.name) for each in tables]
     for kind, name in [*made, *(("steps", name) for name in inputs)]:
         if name not in used:
-            findings.add((kind, name), "no sink is made from it")
+            findings.add((kind, name), "no sink reads it")
 
 
 def _behind(name: str, inputs: dict[str, tuple[str, ...]]) -> set[str]:
