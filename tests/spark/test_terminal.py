@@ -32,7 +32,8 @@ path = "dead"
 """
 STOPPED = """
 from tidelog.jobs import jvm_output, session, workers
-spark = session.start("stopped", "local[1]", None, jvm_output.JvmOutput())
+output = jvm_output.JvmOutput()
+spark = session.start("stopped", "local[1]", None, output)
 spark.sparkContext.parallelize(range(3), 1).map(abs).collect()
 def daemons():
     children = spark.sparkContext._jvm.java.lang.ProcessHandle.current().children().toList()
@@ -42,6 +43,7 @@ workers.end_workers(spark)
 print(before > 0, daemons())
 session.stop(spark)
 session.stop(spark)
+output.kept_log(failed=False)
 """
 
 
@@ -115,12 +117,15 @@ def test_a_terminal_gets_progress_that_disappears_and_no_warning(cluster: Cluste
         assert re.fullmatch(r"(. tidelog export: (starting Spark|exporting seen)(: N of N tasks)?, N s)?", each), each
 
 
-def test_a_jvm_that_does_not_start_is_one_line_with_its_reason() -> None:
-    _, _, lines = run(
-        *("-m", "tidelog", "campaign", "--seeds", "0", "--master", "local[1]"),
-        env={"SPARK_SUBMIT_OPTS": "-XX:+UseNothing"},
+def test_a_jvm_that_does_not_start_is_one_line_with_its_reason_and_a_log() -> None:
+    status, _, lines = run(
+        *("-m", "tidelog", "campaign", "--seeds", "0", "--master", "local[1]"), env={"SPARK_DRIVER_MEMORY": "1x"}
     )
-    assert lines[-1].startswith("tidelog: ") and "UseNothing" in " ".join(lines)
+    assert (status, lines[0]) == (1, "tidelog campaign: starting Spark")
+    assert lines[-1].startswith("tidelog: Spark does not start on local[1]: Invalid maximum heap size")
+    log = Path(lines[-2].removeprefix("Spark's log: "))
+    assert "Invalid maximum heap size" in log.read_text()
+    log.unlink()
 
 
 def test_workers_have_ended_when_spark_stops() -> None:

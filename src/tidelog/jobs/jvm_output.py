@@ -50,7 +50,7 @@ class JvmOutput:
     def __init__(self) -> None:
         self.relay: Callable[[str], None] = _to_stderr
         self._is_serious = False
-        self._last = ""
+        self._first = ""
         # The lines of a Python traceback that has not ended.
         self._held: list[str] = []
         handle, name = tempfile.mkstemp(prefix="tidelog-spark-", suffix=".log")
@@ -89,8 +89,7 @@ class JvmOutput:
             return
         self._release()
         if not is_javas(line):
-            if line.strip():
-                self._last = line
+            self._first = self._first or line.strip()
             self.relay(line)
 
     def _release(self) -> None:
@@ -98,10 +97,10 @@ class JvmOutput:
             self.relay(each)
         self._held.clear()
 
-    def last_line(self) -> str:
-        """Of a JVM that has ended: the last line that explains something."""
+    def reason(self) -> str:
+        """Why a JVM ended before it was ready: Java explains it first, and then names the consequences."""
         self._thread.join(_DRAIN_S)
-        return " ".join(self._last.split())
+        return self._first
 
     def kept_log(self, *, failed: bool) -> Path | None:
         """The log of a failure, if it explains something; any other is removed. The JVM may go on writing to it."""

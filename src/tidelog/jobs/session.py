@@ -116,7 +116,7 @@ def start(
     except Exception as error:
         if not is_sparks(error):
             raise
-        why = output.last_line() if output is not None and _EXITED in str(error) else ""
+        why = output.reason() if output is not None and _EXITED in str(error) else ""
         raise NoSpark(f"Spark does not start on {chosen}: {why or one_line(error)}") from error
     if take_interrupts():
         # It was raised where Python drops exceptions, for example in a finalizer.

@@ -49,7 +49,7 @@ def read(*lines: str) -> tuple[JvmOutput, list[str]]:
     output.relay = shown.append
     os.write(output.writing, "".join(f"{line}\n" for line in lines).encode())
     output.launched()
-    output.last_line()
+    output.reason()
     return output, shown
 
 
@@ -71,9 +71,11 @@ def test_the_log_of_a_failure_is_kept_if_it_explains_something(line: str, kept: 
     output.log.unlink(missing_ok=True)
 
 
-def test_the_reason_why_a_jvm_does_not_start_is_its_last_line() -> None:
-    output, _ = read(JAVAS[0], "Unrecognized VM option 'UseNothing'", "  ")
-    assert output.last_line() == "Unrecognized VM option 'UseNothing'"
+def test_the_reason_why_a_jvm_does_not_start_is_its_first_line_of_its_own() -> None:
+    output, _ = read(
+        JAVAS[0], "  ", "Unrecognized VM option 'UseNothing'", "Error: Could not create the Java Virtual Machine."
+    )
+    assert output.reason() == "Unrecognized VM option 'UseNothing'"
     log = output.kept_log(failed=True)
     assert isinstance(log, Path)
     log.unlink()
