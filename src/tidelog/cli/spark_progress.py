@@ -1,5 +1,5 @@
-"""Progress of a command on Spark, on standard error: one line that stays in place on a terminal, else a line at the
-start, one when Spark is ready, and one every half minute.
+"""Progress of a command on Spark, on standard error. A terminal gets one line that stays in place. Anything else gets a
+line at the start, one when Spark is ready, and one every half minute.
 """
 
 import contextlib

@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import IO, Final
 
 # A line of log4j in our layout or in Spark's own, and what JVM and launcher print before logging is configured.
-_JAVAS: Final = re.compile(
-    r"(\d\d(/\d\d)*[ T])?\d\d:\d\d:\d\d(\.\d+)? (TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b"
-    r"|WARNING: |(OpenJDK|Java HotSpot)\(?.*\bwarning: |Picked up _?J|SLF4J|log4j|ERROR StatusLogger|WARN StatusLogger"
-    r"|Using Spark's default log4j|Setting default log level|Setting Spark log level|To adjust logging level"
-    r"|NOTE: SPARK_|Warning: Ignoring non-Spark|:: |Ivy Default Cache|The jars for the packages"
-    r"|\s+at [\w.$/<>]+\(|\s+\.\.\. \d+ more|Caused by: |Suppressed: |Exception in thread "
-    r"|(java|scala|org\.apache)\.[\w.$]+"
+_JAVAS: Final = tuple(
+    re.compile(each)
+    for each in (
+        r"(\d\d(/\d\d)*[ T])?\d\d:\d\d:\d\d(\.\d+)? (TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b",
+        r"WARNING: |(OpenJDK|Java HotSpot)\(?.*\bwarning: |Picked up _?J",
+        r"SLF4J|log4j|(ERROR|WARN) StatusLogger|Using Spark's default log4j",
+        r"Setting default log level|Setting Spark log level|To adjust logging level",
+        r"NOTE: SPARK_|Warning: Ignoring non-Spark|:: |Ivy Default Cache|The jars for the packages",
+        r"\s+at [\w.$/<>]+\(|\s+\.\.\. \d+ more|Caused by: |Suppressed: |Exception in thread ",
+        r"(java|scala|org\.apache)\.[\w.$]+",
+    )
 )
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'\s+File "(?P<file>[^"]*)"')
@@ -28,7 +32,7 @@ _DRAIN_S: Final = 1.0
 
 
 def is_javas(line: str) -> bool:
-    return _JAVAS.match(line) is not None
+    return any(each.match(line) is not None for each in _JAVAS)
 
 
 def _is_pysparks(traceback: list[str]) -> bool:

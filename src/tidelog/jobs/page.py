@@ -3,38 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from tidelog.jobs.axes import figure
 
-# Colours of series differ in brightness as well, so that a colour-blind reader and a grey printer tell them apart.
-_STYLE: Final = """
-:root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--dim:#57606a;--line:#d8dee4;--grid:#eaeef2;--head:#f6f8fa;
---good:#1a7f37;--warn:#bf8700;--bad:#cf222e;--c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#bf3989;
---c5:#9a6700;--n0:#0a3069;--n1:#0969da;--n2:#54aeff;--n3:#b6e3ff;--n4:#ddf4ff;--n5:#ddf4ff}
-@media(prefers-color-scheme:dark){:root{--bg:#0d1117;--fg:#e6edf3;--dim:#9198a1;--line:#30363d;--grid:#21262d;
---head:#161b22;--good:#3fb950;--warn:#d29922;--bad:#f85149;--c0:#58a6ff;--c1:#f0883e;--c2:#3fb950;--c3:#bc8cff;
---c4:#f778ba;--c5:#d29922;--n0:#cae8ff;--n1:#79c0ff;--n2:#388bfd;--n3:#1158c7;--n4:#0c2d6b;--n5:#0c2d6b}}
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:var(--fg);
-background:var(--bg)}
-h1{font-size:1.6rem;margin:0 0 .3rem} h2{font-size:1.15rem;margin:2.2rem 0 .5rem} p{margin:.4rem 0}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-th{font-weight:600;background:var(--head)} th.n,td.n{text-align:right} td.n{white-space:nowrap}
-code{background:var(--head);padding:.1rem .3rem;border-radius:3px;font-size:.9em;overflow-wrap:anywhere}
-p.good{color:var(--good);font-weight:600} p.bad{color:var(--bad);font-weight:600} .scroll,.plot{overflow-x:auto}
-svg{width:100%;min-width:36rem;height:auto;display:block} svg text{font:12px system-ui,sans-serif;fill:var(--dim)}
-svg .strong{fill:var(--fg)} svg .halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}
-.grid{stroke:var(--grid)} .axis{stroke:var(--dim);fill:none} .limit{stroke:var(--bad);stroke-dasharray:6 4}
-.line{fill:none;stroke-width:2;stroke-linejoin:round} .whisker{stroke:var(--fg);fill:none;stroke-width:1.5}
-.shade{opacity:.16} .good{fill:var(--good)} .warn{fill:var(--warn)} .bad{fill:var(--bad)} .span.good{opacity:.45}
-.legend{margin:.4rem 0 0;color:var(--dim);font-size:.87rem} .legend span{margin-right:1.2rem;white-space:nowrap}
-.legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em;vertical-align:-.05em}
-""" + "".join(
-    f".line.c{n}{{stroke:var(--c{n})}}.fill.c{n}{{fill:var(--c{n})}}.fill.n{n}{{fill:var(--n{n})}}"
-    f".legend .c{n}{{background:var(--c{n})}}.legend .n{n}{{background:var(--n{n})}}"
-    for n in range(6)
-)
+_STYLE: Final = Path(__file__).with_name("page.css")
 
 
 class Code(str):
@@ -74,10 +48,10 @@ class Page:
         self._parts.append(drawn)
 
     def html(self) -> str:
-        title = escape(self.title)
+        title, style = escape(self.title), _STYLE.read_text("utf-8")
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head>'
+            f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{style}</style></head>'
             f"<body><h1>{title}</h1>\n" + "\n".join(self._parts) + "\n</body></html>\n"
         )
 

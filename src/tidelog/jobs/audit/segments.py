@@ -78,7 +78,7 @@ def _batches(file: BinaryIO, segment: Segment, walker: Walker, batches: SegmentM
         if header.size_in_bytes > size - position:
             left = size - position
             yield _torn(
-                walker, position, size, f"its header says {header.size_in_bytes} bytes, but the file has {left}"
+                walker, position, size, f"its header has size {header.size_in_bytes}, but {left} bytes are left"
             )
             return
         if header.size_in_bytes > len(window) - at:

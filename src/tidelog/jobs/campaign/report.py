@@ -29,7 +29,7 @@ def page_of(found: Sequence[Tally]) -> Page:
     page = Page("Campaign: how safe each configuration is")
     runs = sum(len(each.runs) for each in found)
     page.text(
-        f"{runs} simulated clusters of three brokers under load, each with one incident: one broker, two, or all three "
+        f"{runs} simulated clusters of three brokers under load, each with one incident. One broker, two, or all three "
         "in turn are killed, lose power, are partitioned or are paused for about ten seconds. "
         "Every configuration meets the same incidents. In brackets: the 95 % confidence interval."
     )
