@@ -45,7 +45,7 @@ def test_topics(tidelog: Commands) -> None:
     assert tidelog.json("topics", "alter", "orders", "--partitions", "3") == {"topic": "orders", "partitions": 3}
     assert tidelog.run("topics", "alter", "orders", "--partitions", "4") == "topic orders now has 4 partitions\n"
     assert len(tidelog.json("topics", "describe", "orders")[0]["partitions"]) == 4
-    assert "no such topic" in tidelog.run("topics", "describe", "nowhere", status=1)
+    assert "does not exist" in tidelog.run("topics", "describe", "nowhere", status=1)
     assert tidelog.json("topics", "delete", "orders") == {"topic": "orders", "deleted": True}
     assert "orders" not in tidelog.run("topics", "list").splitlines()
 

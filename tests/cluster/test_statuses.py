@@ -112,7 +112,7 @@ CASES: Final = [
     (USAGE, "groups delete", "GROUP"),
     (FAILURE, "groups reset-offsets g --topic nowhere --to-latest --execute", "nowhere"),
     (FAILURE, "groups reset-offsets g --topic here --partition 9 --to-latest --execute", "no partition 9"),
-    (FAILURE, "groups reset-offsets g --topic here --shift-by 1", "no offset"),
+    (FAILURE, "groups reset-offsets g --topic here --shift-by 1", "no committed offset"),
     (USAGE, "groups reset-offsets g --topic here", "--to-"),
     (FAILURE, "groups list --bootstrap 127.0.0.1:{closed}", "cannot connect"),
     (USAGE, "groups list here", "unexpected"),

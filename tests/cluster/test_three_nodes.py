@@ -130,7 +130,7 @@ def test_a_voter_is_removed_and_added_again(tidelog: Commands) -> None:
     after = tidelog.json("quorum", "describe")
     assert after["current_voters"] == before["current_voters"]
     assert "voter 3" in tidelog.run(*again, status=1)
-    assert "no node 9 follows" in tidelog.run(
+    assert "node 9 is no voter or observer" in tidelog.run(
         "quorum", "add", "--id", "9", "--endpoint", "CONTROLLER://127.0.0.1:9", status=1
     )
 
