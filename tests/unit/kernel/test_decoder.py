@@ -138,7 +138,7 @@ def test_a_last_batch_that_was_cut_waits_for_the_next_answer() -> None:
         reader = decoder()
         assert all_of(reader, first + second[:cut]) == [0, 1, 2, 3, 4]
         assert reader.next_offset == 5
-    with pytest.raises(CorruptBatch, match=r"the batch at offset 5: batch at .* claims"):
+    with pytest.raises(CorruptBatch, match=r"the batch at offset 5: batch at .* bytes are left"):
         list(decoder().feed(first + second[:-1], partial_tail=False))
     with pytest.raises(CorruptBatch, match="a batch without a whole header"):
         list(decoder().feed(first + second[:7], partial_tail=False))
