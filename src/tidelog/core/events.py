@@ -61,7 +61,7 @@ class ControllerActivated(Event):
 
 @event
 class ControllerResigned(Event):
-    template = "this node is not the active controller any more (epoch {epoch})"
+    template = "this node is no longer the active controller (epoch {epoch})"
     epoch: int
 
 
@@ -91,7 +91,7 @@ class BrokerUnfenced(Event):
 
 @event
 class BrokerShuttingDown(Event):
-    template = "broker {broker_id} with epoch {broker_epoch} is shutting down: {moved} partitions are changed for it"
+    template = "broker {broker_id} with epoch {broker_epoch} is shutting down: {moved} partitions change"
     broker_id: int
     broker_epoch: int
     moved: int
@@ -167,8 +167,8 @@ class UncleanLeaderStarted(PartitionEvent):
 
     severity = Severity.WARNING
     template = (
-        "leads uncleanly in epoch {leader_epoch} from offset {epoch_start_offset} on, HW known here {high_watermark}: "
-        "what others had acknowledged from there on is lost"
+        "leads uncleanly in epoch {leader_epoch} from offset {epoch_start_offset} on, local HW {high_watermark}: "
+        "other replicas' acknowledged records from that offset on are lost"
     )
     leader_epoch: int
     epoch_start_offset: int
@@ -180,7 +180,7 @@ class IsrChangeProposed(PartitionEvent):
     """Asked of the controller (I5); until it has decided, the maximal ISR counts."""
 
     template = (
-        "asks for ISR {proposed_isr} instead of {isr} in epoch {leader_epoch}, LEO {log_end_offset}, "
+        "proposes ISR {proposed_isr} instead of {isr} in epoch {leader_epoch}, LEO {log_end_offset}, "
         "HW {high_watermark}: {reason}"
     )
     leader_epoch: int
@@ -261,8 +261,8 @@ class CommittedRecordsLost(LogTruncated):
     """C6: this replica gave up offsets that it knew to be committed, at least these."""
 
     template = (
-        "committed offsets {first_lost_offset} to {last_lost_offset} (leader epochs {leader_epochs}) are lost here, "
-        "end of log moved from {old_end_offset} to {new_end_offset}: {reason}"
+        "this replica loses committed offsets {first_lost_offset} to {last_lost_offset} "
+        "(leader epochs {leader_epochs}), end of log moved from {old_end_offset} to {new_end_offset}: {reason}"
     )
     first_lost_offset: int
     last_lost_offset: int

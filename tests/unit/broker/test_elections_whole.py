@@ -185,8 +185,8 @@ def test_an_unclean_election_loses_records_and_names_them(way: str, caplog: pyte
     assert "unclean" in elected and "complete before: 2" in elected
     (began,) = [line for line in warnings if "leads uncleanly" in line]
     assert "from offset 1 " in began
-    (lost,) = [line for line in warnings if "are lost here" in line]
-    assert lost.startswith("orders-0: committed offsets 1 to 3 (leader epochs [1]) are lost here")
+    (lost,) = [line for line in warnings if "loses committed offsets" in line]
+    assert lost.startswith("orders-0: this replica loses committed offsets 1 to 3 (leader epochs [1])")
 
 
 @pytest.mark.rule("C6", "C3")

@@ -456,7 +456,7 @@ def test_a_proposal_and_its_refusal_are_told() -> None:
     led.proposed()
     led.answer(ErrorCode.INELIGIBLE_REPLICA)
     assert [event.text() for event in led.events] == [
-        f"{TP}: asks for ISR [1,2,3] instead of [1,2] in epoch 5, LEO 3, HW 3: broker 3 has caught up at offset 3",
+        f"{TP}: proposes ISR [1,2,3] instead of [1,2] in epoch 5, LEO 3, HW 3: broker 3 has caught up at offset 3",
         f"{TP}: ISR [1,2,3] instead of [1,2] in epoch 5 refused with INELIGIBLE_REPLICA: the committed ISR stays",
     ]
     assert led.context.counters.failed_isr_updates == 1
