@@ -28,7 +28,9 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, a TOML
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap", metavar="HOST:PORT[,…]", help="Brokers of all sources and sinks, in place of those in FILE."
+        "--bootstrap",
+        metavar="HOST:PORT[,…]",
+        help="Brokers of sources and sinks that name none, in place of `bootstrap` in FILE.",
     ),
 ]
 
