@@ -241,7 +241,7 @@ def test_a_voter_that_lost_its_metadata_log_does_not_start_again_as_if_new(
     disk.remove_tree("/meta")
     with pytest.raises(FormatError, match="/meta is not formatted, but /data is: if it was in use"):
         check_formatted(disk, config)
-    with pytest.raises(FormatError, match="the metadata log is lost or its disk not mounted.*" + advice):
+    with pytest.raises(FormatError, match="the metadata log is lost, or its disk is not mounted.*" + advice):
         formatted(config, flags, disk=disk)
 
 
