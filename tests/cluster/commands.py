@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from unittest.mock import patch
 from tidelog.cli.app import run as run_command
 
 TIMEOUT_S = 60
+# The program of this environment, as its own messages name it.
+COMMAND = f"{shlex.quote(sys.executable)} -m tidelog"
 
 
 class Commands:

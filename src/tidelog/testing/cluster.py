@@ -138,7 +138,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of all brokers, for any Kafka client."""
+        """Addresses of all brokers, as a Kafka client takes them."""
         return self._running().bootstrap
 
     @property

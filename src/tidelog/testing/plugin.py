@@ -115,7 +115,7 @@ def _tidelog_used(request: pytest.FixtureRequest) -> "Cluster":
 
 @pytest.fixture
 def tidelog_bootstrap(_tidelog_used: "Cluster") -> str:
-    """Addresses of all brokers, for any Kafka client."""
+    """Addresses of all brokers, as a Kafka client takes them."""
     return _tidelog_used.bootstrap
 
 

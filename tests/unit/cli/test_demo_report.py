@@ -2,6 +2,7 @@
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from tidelog.cli.demo.journal import Event, Journal, Look, Outage
@@ -45,9 +46,9 @@ def look(at_s: float, acknowledged: int) -> Look:
     return Look(at_s=at_s, acknowledged=acknowledged, partitions=(view,))
 
 
-def drawn(seen: Look) -> list[str]:
+def drawn(seen: Look, width: int = 200) -> list[str]:
     out = StringIO()
-    Console(file=out, width=200).print(picture(seen))
+    Console(file=out, width=width).print(picture(seen, width))
     return out.getvalue().splitlines()
 
 
@@ -56,6 +57,14 @@ def test_the_terminal_shows_leader_epoch_isr_and_how_far_each_replica_is() -> No
     assert headings.split() == ["PARTITION", "LEADER", "EPOCH", "ISR", "HW", "NODE", "1", "NODE", "2", "NODE", "3"]
     assert row.split() == ["orders-0", "2", "3", "2,3", "90", "offline", "█" * 24 + "★", "█" * 12]
     assert total.split() == ["90", "acknowledged"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_bars_and_marks_fit_into_the_terminal(width: int) -> None:
+    seen = look(0.5, 123_456)
+    _, row, _ = lines = drawn(seen, width)
+    assert "★" in row and "…" not in "".join(lines) and max(map(len, lines)) <= width
+    assert row.count("█") >= 9
 
 
 def test_the_high_watermark_of_the_topic_is_what_is_committed() -> None:

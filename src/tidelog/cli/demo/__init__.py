@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=60, help="How long to write.")] = 8.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=60, help="Seconds of load.")] = 8.0,
     spark: Annotated[
         bool, typer.Option("--spark/--no-spark", help="Make a table of the topic with a pipeline on Spark.")
     ] = True,

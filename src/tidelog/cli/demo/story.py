@@ -18,6 +18,7 @@ from tidelog.cli.demo.pipeline import Sold, SparkAct
 from tidelog.cli.demo.report import page_of
 from tidelog.cli.demo.screen import picture
 from tidelog.cli.demo.writing import TOPIC, WRITERS, Counted, Score, count, write
+from tidelog.cli.program import program
 from tidelog.client.client import Client
 from tidelog.client.replicas import ReplicaObserver
 from tidelog.client.topics import PartitionDescription, create_topic, describe_topic
@@ -102,7 +103,7 @@ class _Story:
             if self.plan.keep:
                 await self._stay(supervisor, page)
         if not self.plan.keep:
-            self._farewell()
+            self._print_next_steps()
         return Outcome(
             acknowledged=self.score.total,
             read_back=counted.found,
@@ -132,7 +133,11 @@ class _Story:
         with Live(console=self.console, transient=True, auto_refresh=False) as live:
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(
-                    self.journal.keep(observer, self.score, lambda look: live.update(picture(look), refresh=True))
+                    self.journal.keep(
+                        observer,
+                        self.score,
+                        lambda look: live.update(picture(look, self.console.width), refresh=True),
+                    )
                 )
                 for writer in range(WRITERS):
                     group.create_task(write(client, writer, self.score, stop))
@@ -144,7 +149,7 @@ class _Story:
                     stop.set()
                     watcher.cancel()
         self._tell(
-            f"{self.score.total} records acknowledged in all; the longest any writer waited: "
+            f"{self.score.total} records acknowledged in total; the longest wait for an acknowledgement: "
             f"{self.score.longest_wait_s * _MS:.0f} ms"
         )
 
@@ -168,7 +173,9 @@ class _Story:
         )
         await _until(client, lambda found: found.leader not in (-1, leader))
         elected_s = happened("other in-sync replicas are leaders")
-        self._tell(f"other in-sync replicas are leaders after {(elected_s - killed_s) * _MS:.0f} ms; writers go on")
+        self._tell(
+            f"other in-sync replicas are leaders after {(elected_s - killed_s) * _MS:.0f} ms; the writers continue"
+        )
         await asyncio.sleep(self.plan.seconds * _AWAY)
         started_s = happened(f"node {leader} is started again")
         await supervisor.start(leader)
@@ -200,7 +207,7 @@ class _Story:
     async def _on_spark(self, act: SparkAct | None, counted: Counted, no_spark: str) -> Sold | None:
         """None without Spark."""
         if act is None:
-            self._tell(f"the act on Spark is left out: {no_spark}")
+            self._tell(f"the Spark part is skipped: {no_spark}")
             return None
         self._tell("a pipeline on Spark makes a Parquet table of the topic")
         loop = asyncio.get_running_loop()
@@ -218,33 +225,37 @@ class _Story:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     async def _stay(self, supervisor: Supervisor, page: Page) -> None:
-        data = supervisor.directory.path
-        self.console.print(f"\nStill running on {supervisor.bootstrap}, data in {data}; stop it with ctrl-C.")
-        for command, words in (
-            (page.url, "the page: watch, kill, partition, heal"),
-            (f"tidelog replicas {TOPIC} --watch --bootstrap {supervisor.bootstrap}", "every replica, live"),
-            (f"tidelog chaos kill 1 --data {data}", "kill another one"),
-            (f"tidelog chaos start 1 --data {data}", "and start it again"),
-        ):
-            self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
+        data, tidelog = supervisor.directory.path, program()
+        self.console.print(f"\nThe cluster keeps running on {supervisor.bootstrap}, data in {data}; ctrl-C ends it.")
+        self._print_commands(
+            (page.url, "the page: watch the cluster and inject faults"),
+            (f"{tidelog} replicas {TOPIC} --watch --bootstrap {supervisor.bootstrap}", "every replica, live"),
+            (f"{tidelog} chaos kill 1 --data {data}", "kill node 1"),
+            (f"{tidelog} chaos start 1 --data {data}", "start node 1 again"),
+        )
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ended.set)
         await ended.wait()
 
-    def _farewell(self) -> None:
+    def _print_next_steps(self) -> None:
+        tidelog = program()
         self.console.print("\nWhat to try next:")
-        for command, words in (
-            ("tidelog up", "three brokers to keep, on localhost:9092 to 9094, for any Kafka client, and a page"),
-            ("seq 1000 | tidelog produce numbers", "lines as records"),
-            ("tidelog consume numbers --from-beginning --max 5", "and back"),
-            ("tidelog chaos kill 2", "do to your own cluster what this demo did"),
-            ("tidelog topics describe numbers", "leaders and in-sync replicas"),
-            ("tidelog quorum describe", "the controllers and their leader"),
-            ("tidelog scenario run replication/produce --step", "how it works, replica by replica"),
-            ("tidelog dump tidelog-data/node-1/data/numbers-0/*.log --records", "what is on disk, as text"),
-        ):
+        self._print_commands(
+            (f"{tidelog} up --detach", "start a cluster that keeps its data, with a page"),
+            (f"seq 1000 | {tidelog} produce numbers", "write each line as a record"),
+            (f"{tidelog} consume numbers --from-beginning --max 5", "read records back"),
+            (f"{tidelog} chaos kill 2", "kill a broker"),
+            (f"{tidelog} topics describe numbers", "show leaders and in-sync replicas"),
+            (f"{tidelog} quorum describe", "show the metadata quorum"),
+            (f"{tidelog} scenario run replication/produce --step", "see how replication works, step by step"),
+            (f"{tidelog} dump tidelog-data/node-1/data/numbers-0/*.log --records", "print a segment as text"),
+            (f"{tidelog} down", "stop the cluster"),
+        )
+
+    def _print_commands(self, *commands: tuple[str, str]) -> None:
+        for command, words in commands:
             self.console.print(Text.assemble("  ", (command, "bold"), f"   {words}"))
 
 
