@@ -239,6 +239,10 @@ class LinkTransport:
             self._timer = None
         if self._links.is_mute(self._node) or self._gone:
             return
+        if self._transport.is_closing():
+            # The peer has closed the connection: the held bytes cannot arrive, and uvloop refuses to write them.
+            self._held.clear()
+            self._held_bytes = 0
         now_s = self._loop.time()
         while self._held and self._held[0][0] <= now_s:
             _, buffers = self._held.popleft()

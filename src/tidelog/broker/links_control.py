@@ -38,17 +38,27 @@ async def obey(links: Links, fd: int, told: asyncio.Event) -> None:
         writer.close()
 
 
+def in_words(state: LinkState) -> str:
+    faults = []
+    if state.deaf:
+        faults.append(f"messages from {_nodes(state.deaf)} are dropped")
+    if state.mute:
+        faults.append(f"messages to {_nodes(state.mute)} are dropped")
+    if state.delay_s:
+        faults.append(f"messages to other nodes are delayed by {1000 * state.delay_s:g} ms")
+    return "links to other nodes: " + (", ".join(faults) or "no faults")
+
+
+def _nodes(nodes: frozenset[int]) -> str:
+    return ("node " if len(nodes) == 1 else "nodes ") + ", ".join(map(str, sorted(nodes)))
+
+
 def _answer(links: Links, line: bytes) -> bytes:
     try:
         state = LinkState.from_json(json.loads(line))
     except ValueError as error:
         return json.dumps({"ok": False, "error": str(error)}).encode() + b"\n"
     if state != links.state:
-        log.warning(
-            "links: cut from nodes %s, cut to nodes %s, delay %g ms",
-            sorted(state.deaf),
-            sorted(state.mute),
-            1000 * state.delay_s,
-        )
+        log.warning("%s", in_words(state))
     links.set(state)
     return json.dumps({"ok": True, "links": state.to_json()}).encode() + b"\n"

@@ -8,6 +8,7 @@ from tests.unit.broker.toy_server import in_virtual_time
 from tidelog.broker.dispatch import Dispatch, RequestContext, route
 from tidelog.broker.limits import ConnectionLimits
 from tidelog.broker.links import Links, LinkState, node_client_id, node_of_client_id
+from tidelog.broker.links_control import in_words
 from tidelog.broker.peers import Peers
 from tidelog.broker.server import Listener, Server
 from tidelog.client.addresses import Address
@@ -159,6 +160,59 @@ def test_a_writer_behind_a_cut_is_told_to_wait() -> None:
         assert await asyncio.gather(*asking) == [2] * 200
 
     in_virtual_time(story())
+
+
+class _ClosedByPeer(asyncio.Transport):
+    """Refuses to write, as uvloop's does once the peer has closed the connection."""
+
+    closed = False
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def writelines(self, list_of_data: object) -> None:
+        raise RuntimeError("the handler is closed")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Held(asyncio.Protocol):
+    pass
+
+
+def test_delayed_bytes_are_dropped_when_the_peer_closes_the_connection() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        failures: list[object] = []
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        links = Links(loop)
+        links.set(LinkState(delay_s=0.2))
+        transport = _ClosedByPeer()
+        link = links.through(2, transport, _Held())
+        link.write(b"late")
+        transport.closed = True
+        await asyncio.sleep(1)
+        # Another link is healed although this one cannot be written to.
+        links.set(LinkState())
+        assert failures == []
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (LinkState(), "links to other nodes: no faults"),
+        (LinkState(deaf=frozenset({1})), "links to other nodes: messages from node 1 are dropped"),
+        (
+            LinkState(mute=frozenset({3, 1}), delay_s=0.3),
+            "links to other nodes: messages to nodes 1, 3 are dropped, messages to other nodes are delayed by 300 ms",
+        ),
+    ],
+)
+def test_the_log_names_the_faults_of_links(state: LinkState, words: str) -> None:
+    assert in_words(state) == words
 
 
 @pytest.mark.parametrize(
