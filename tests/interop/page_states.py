@@ -155,7 +155,7 @@ def _usual(state: State) -> State:
 
 def healthy() -> State:
     state = _usual(State())
-    state.event(2, "topic_created", "topic orders (x) created with 6 partitions of 3 replicas", topic="orders")
+    state.event(2, "topic_created", "topic orders (x) created, partitions 6, replication factor 3", topic="orders")
     return state
 
 
@@ -201,7 +201,7 @@ def stalled() -> State:
     state.partition("orders", 2, [3, 1, 2], [], end=2_000, leader=-1, elr=[3])
     state.partition("orders", 3, [1, 2, 3], [1, 2, 3], end=1_999_000, start=120_000, hw=1_998_000, open=500)
     state.partition("orders", 4, [2, 3, 1], [2, 3], end=2_900, asked=[1, 2, 3], open=20)
-    text = "orders-2: leader 3 to -1 in epoch 1, ISR [3] to [], ELR [] to [3]: broker 3 is fenced"
+    text = "orders-2: leader 3 to none in epoch 1, ISR [3] to [], ELR [] to [3]: broker 3 is fenced"
     state.event(2, "leader_elected", text, leader=-1, topic="orders", partition=2, reason="broker 3 is fenced")
     state.wait(2_500)
     return state

@@ -1,11 +1,11 @@
 """What an event is: `kind` names it for programs, `text()` for people, `as_dict()` is ready for JSON."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from string import Formatter
-from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, dataclass_transform
 from uuid import UUID
 
 from tidelog.core.ids import uuid_to_text
@@ -34,10 +34,10 @@ class Event:
 
     def text(self) -> str:
         """One line for a person, whatever bytes a client put into a name."""
-        values = {name: shown(_plain(getattr(self, name))) for name in _names_in_template(type(self))}
-        return self.template.format_map(values)
+        return in_words(self.template, {name: _plain(getattr(self, name)) for name in _names_in_template(type(self))})
 
 
+_LEADERS: Final = frozenset({"leader", "old_leader"})
 _FIELD_NAMES: dict[type[Event], tuple[str, ...]] = {}
 _NAMES_IN_TEMPLATE: dict[type[Event], tuple[str, ...]] = {}
 
@@ -67,6 +67,13 @@ def _plain(value: object) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
     return value
+
+
+def in_words(template: str, fields: Mapping[str, object]) -> str:
+    """The template with its fields, already plain. A leader of -1 is shown as none."""
+    return template.format_map(
+        {name: "none" if name in _LEADERS and value == -1 else shown(value) for name, value in fields.items()}
+    )
 
 
 def shown(value: object) -> str:

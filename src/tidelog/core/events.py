@@ -46,9 +46,9 @@ class NodeStopped(Event):
 
 @event
 class QuorumLeaderChanged(Event):
-    """As this node knows it (Q3). Leader -1: nobody, or not known yet."""
+    """As this node knows it (Q3). Leader -1: none, or not known yet."""
 
-    template = "the metadata quorum's leader is node {leader} in epoch {epoch}"
+    template = "metadata quorum: leader {leader} in epoch {epoch}"
     leader: int
     epoch: int
 
@@ -91,7 +91,9 @@ class BrokerUnfenced(Event):
 
 @event
 class BrokerShuttingDown(Event):
-    template = "broker {broker_id} with epoch {broker_epoch} is shutting down: {moved} partitions change"
+    template = (
+        "broker {broker_id} with epoch {broker_epoch} is shutting down: new leader or ISR in {moved} of its partitions"
+    )
     broker_id: int
     broker_epoch: int
     moved: int
@@ -99,7 +101,7 @@ class BrokerShuttingDown(Event):
 
 @event
 class TopicCreated(Event):
-    template = "topic {topic} ({topic_id}) created with {partitions} partitions of {replication_factor} replicas"
+    template = "topic {topic} ({topic_id}) created, partitions {partitions}, replication factor {replication_factor}"
     topic: str
     topic_id: UUID
     partitions: int
@@ -115,7 +117,7 @@ class TopicDeleted(Event):
 
 @event
 class LeaderElected(PartitionEvent):
-    """From the controller, which knows no offsets: who leads tells them (`LeadershipTaken`). Leader -1: nobody."""
+    """From the controller, which knows no offsets; the leader reports them (`LeadershipTaken`). Leader -1: none."""
 
     template = "leader {old_leader} to {leader} in epoch {leader_epoch}, ISR {old_isr} to {isr}, ELR {elr}: {reason}"
     old_leader: int
@@ -140,7 +142,7 @@ class LeadershipTaken(PartitionEvent):
     """From the new leader: its epoch begins at the end of its log (E4)."""
 
     template = (
-        "leads in epoch {leader_epoch} from offset {epoch_start_offset} on, log start {log_start_offset}, "
+        "leads in epoch {leader_epoch} from offset {epoch_start_offset}, log start {log_start_offset}, "
         "HW {high_watermark}, ISR {isr}"
     )
     leader_epoch: int
@@ -152,9 +154,9 @@ class LeadershipTaken(PartitionEvent):
 
 @event
 class FollowingStarted(PartitionEvent):
-    """From a follower, before it has compared its log with the leader's. Leader -1: nobody."""
+    """From a follower, before it has compared its log with the leader's. Leader -1: none."""
 
-    template = "follows {leader} in epoch {leader_epoch}, LEO {log_end_offset}, HW {high_watermark}"
+    template = "follower in epoch {leader_epoch}, leader {leader}, LEO {log_end_offset}, HW {high_watermark}"
     leader: int
     leader_epoch: int
     log_end_offset: int
@@ -250,7 +252,7 @@ class LogRecovered(PartitionEvent):
 @event
 class LogTruncated(PartitionEvent):
     severity = Severity.WARNING
-    template = "end of log moved from {old_end_offset} to {new_end_offset}: {reason}"
+    template = "log end moved from {old_end_offset} to {new_end_offset}: {reason}"
     old_end_offset: int
     new_end_offset: int
     reason: str
@@ -262,7 +264,7 @@ class CommittedRecordsLost(LogTruncated):
 
     template = (
         "this replica loses committed offsets {first_lost_offset} to {last_lost_offset} "
-        "(leader epochs {leader_epochs}), end of log moved from {old_end_offset} to {new_end_offset}: {reason}"
+        "(leader epochs {leader_epochs}), log end moved from {old_end_offset} to {new_end_offset}: {reason}"
     )
     first_lost_offset: int
     last_lost_offset: int

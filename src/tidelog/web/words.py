@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from tidelog.core import events
+from tidelog.core import event, events
 from tidelog.core.event import shown
 
 _OMITTED: Final = frozenset({"t", "steps", "source", "event", "topic", "partition", "node", "number", "lasts_s"})
@@ -14,7 +14,7 @@ def in_words(line: Mapping[str, Any]) -> str:
     where = f"{shown(line['topic'])}-{line['partition']}: " if "partition" in line and "topic" in line else ""
     template = _templates().get(line["event"]) if line["source"] == "node" else None
     if template is not None:
-        return where + template.format_map({name: shown(value) for name, value in line.items()})
+        return where + event.in_words(template, line)
     if (line["source"], line["event"]) == ("run", "seed"):
         profiles = ", ".join(map(shown, line.get("profiles", ())))
         return f"simulation of seed {shown(line.get('seed'))}, profiles {profiles or 'none'}"

@@ -48,7 +48,7 @@ def test_a_story_is_told_step_by_step_with_replicas_and_rules(capsys: pytest.Cap
         f"--- step {number} of 6" for number in range(1, 7)
     ]
     at = out.index("> kill 1")
-    assert "  2: leads orders-0 in epoch 1 from offset 2 on" in out[at:]
+    assert "  2: leads orders-0 in epoch 1 from offset 2" in out[at:]
     assert "NODE  ROLE       EPOCH  LEO  HW  ISR  EPOCHS   LOG  0      1" in out[at:]
     assert "* 2   leads      1      2    1   2,3  0:0,1:2       @0 a | b" in out[at:]
     assert "E4   A new leader truncates nothing: its epoch begins at the end of its log." in out[at:]

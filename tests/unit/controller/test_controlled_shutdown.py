@@ -15,7 +15,8 @@ def test_leadership_moves_first() -> None:
     assert state(harness) == (2, (2, 3), (), (), 1)
     assert harness.image.brokers[1].in_controlled_shutdown
     assert [told.text() for told in harness.decision.events] == [
-        f"broker 1 with epoch {harness.image.brokers[1].epoch} is shutting down: 1 partitions change",
+        f"broker 1 with epoch {harness.image.brokers[1].epoch} is shutting down: "
+        "new leader or ISR in 1 of its partitions",
         "t-0: leader 1 to 2 in epoch 1, ISR [1,2,3] to [2,3], ELR []: broker 1 is shutting down",
     ]
 

@@ -51,6 +51,14 @@ def test_kinds_are_distinct() -> None:
     assert len({kind.kind for kind in KINDS}) == len(KINDS) >= 15
 
 
+def test_a_missing_leader_is_none_and_not_a_node() -> None:
+    assert events.QuorumLeaderChanged(leader=-1, epoch=2).text() == "metadata quorum: leader none in epoch 2"
+    follows = events.FollowingStarted(
+        topic="orders", partition=0, leader=-1, leader_epoch=3, log_end_offset=9, high_watermark=8
+    )
+    assert follows.text() == "orders-0: follower in epoch 3, leader none, LEO 9, HW 8"
+
+
 def test_an_isr_change_tells_its_story() -> None:
     event = IsrChanged(
         topic="orders",

@@ -47,4 +47,4 @@ def _role(view: ReplicaView) -> str:
         return "offline"
     if view.leads:
         return "leads"
-    return f"follows {view.leader if view.leader >= 0 else 'nobody'}"
+    return f"follows {view.leader if view.leader >= 0 else 'none'}"

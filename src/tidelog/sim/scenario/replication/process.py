@@ -189,8 +189,9 @@ class Process:
 def _role(partition: Partition) -> str:
     role = partition.role
     if isinstance(role, Leader):
-        return f"leads {partition.topic_partition} in epoch {role.epoch} from offset {role.epoch_start_offset} on"
+        return f"leads {partition.topic_partition} in epoch {role.epoch} from offset {role.epoch_start_offset}"
     if isinstance(role, Follower):
-        whom = f"{role.leader}" if role.leader >= 0 else "nobody"
-        return f"follows {whom} for {partition.topic_partition} in epoch {role.epoch}"
+        if role.leader < 0:
+            return f"{partition.topic_partition} has no leader in epoch {role.epoch}"
+        return f"follows {role.leader} for {partition.topic_partition} in epoch {role.epoch}"
     return f"{partition.topic_partition} is offline: {role.reason}"

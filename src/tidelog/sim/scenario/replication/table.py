@@ -72,7 +72,7 @@ def _role(broker: BrokerView, replica: ReplicaView) -> str:
         return f"offline{fenced}"
     if replica.leads:
         return f"leads in epoch {replica.leader_epoch}{fenced}"
-    whom = str(replica.leader) if replica.leader >= 0 else "nobody"
+    whom = str(replica.leader) if replica.leader >= 0 else "none"
     return f"follows {whom} in epoch {replica.leader_epoch}{fenced}"
 
 
