@@ -64,7 +64,7 @@ def test_the_latest_value_of_each_key(
     assert table() == {"a": "3", "c": "1", "d": "1"}
     cluster.delete_topic(name)
     cluster.create_topic(name, partitions=1)
-    with pytest.raises(RecordsLost, match=f"^{name}-0: offsets 0 to 6 were read and have been replaced.*made anew$"):
+    with pytest.raises(RecordsLost, match=f"^{name}-0: offsets 0 to 6 were read and have been replaced.*recreated$"):
         export(spark, cluster.bootstrap, name, folder, mode=Mode.LATEST, text=True)
     # Who goes on all the same gets what is there now, whatever offsets the old records had.
     write(cluster.bootstrap, name, [("a", "anew", 0), ("c", None, 0)])

@@ -21,8 +21,9 @@ RECORD_BYTES = 540
 BATCH_BYTES = 16 * 1024
 # Metadata, offsets and versions, of the driver and of the tasks.
 OTHER_BYTES = 16 * 1024
-# One for the driver of a query, and one for each Python worker of local[2].
-CONNECTIONS = 3
+# Spark gives tasks to its idle Python workers in turns, and earlier tests leave some. Each opens a connection once.
+WARM_BATCHES = 8
+BATCHES = 6
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +69,15 @@ def test_micro_batches_share_connections(
     # No other query of these tests has this name, so nothing is kept from before.
     options["kafka.client.id"] = name
     frame = spark.readStream.format("tidelog").options(**options).load()
-    before = between.connections
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     try:
-        for number in range(8):
+        for number in range(WARM_BATCHES + BATCHES):
+            if number == WARM_BATCHES:
+                before = between.connections
             write(cluster.bootstrap, name, [b"%d" % number])
             query.processAllAvailable()
-        assert sum(batch.numInputRows for batch in query.recentProgress) == 8
+        assert sum(batch.numInputRows for batch in query.recentProgress) == WARM_BATCHES + BATCHES
     finally:
         query.stop()
-    assert between.connections - before <= CONNECTIONS
+    # It was one for each batch.
+    assert between.connections - before <= 1

@@ -73,7 +73,7 @@ def test_a_topic_that_is_gone_between_two_runs(beside: Beside, tmp_path: Path) -
     topics.remove(gone)
     topics.write(kept, 20, 25)
     said = failures(streams.run_one)
-    assert f"{gone}-0 is gone" in said[OURS]
+    assert f"{gone}-0 no longer exists" in said[OURS]
     assert streams.run(failOnDataLoss="false") == {OURS: [5], THEIRS: [5]}
     assert streams.rows(OURS) == streams.rows(THEIRS)
 
