@@ -9,7 +9,7 @@ LEAST_BYTES: Final = 4 * 1024
 FIRST_BYTES: Final = 64 * 1024
 _GUESSED_RECORD_BYTES: Final = 1024
 # Each fetch asks for at most so many times the one before: a query that stops after some rows has not asked for much.
-_GROWTH: Final = 4
+_GROWTH: Final = 16
 # Records differ in size, and another round trip costs more than some bytes too many.
 _MARGIN: Final = 1.05
 
