@@ -1,4 +1,4 @@
-"""What the examples share: a cluster, records for its topics, a pipeline run once, and its result shown."""
+"""What the examples share: start a cluster, fill its topics, run a pipeline once and show its result."""
 
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ NOON = 1_767_614_400_000
 
 
 def message(minute: float, key: str, value: dict[str, Any] | bytes | None) -> Record:
-    """A record so many minutes after noon; `bytes` for what is no JSON."""
+    """A record some minutes after noon. `bytes` are a value that is not JSON."""
     content = json.dumps(value).encode() if isinstance(value, dict) else value
     return Record(timestamp=NOON + round(minute * 60_000), key=key.encode(), value=content)
 
@@ -36,14 +36,14 @@ def at(minute: float) -> str:
 
 
 def fill(bootstrap: str, topics: dict[str, Sequence[Record]]) -> None:
-    """Makes the topics and writes their records, each to the partition of its key."""
+    """Creates the topics and writes their records, each to the partition of its key."""
 
     async def work() -> None:
-        # Just made: not every broker has heard of them when it is asked who leads them.
+        # A broker may not know a new topic yet.
         async with Client(bootstrap, passing=RETRIABLE_OF_KNOWN_TOPIC) as client:
             producer = Producer(client)
             for topic, records in topics.items():
-                # Kept for ever: the records say that they are of a day long past.
+                # Unlimited retention, since the timestamps are of a day long past.
                 await create_topic(client, topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
                 for partition in range(PARTITIONS):
                     own = [each for each in records if partition_for_key(each.key or b"", PARTITIONS) == partition]
@@ -70,9 +70,11 @@ def tell(module: str, write: Callable[[str], None], show: Callable[[Path, str], 
     """The whole of an example, from the command line."""
     folder = Path(module).parent
     parser = argparse.ArgumentParser(prog=f"python -m examples.{folder.name}", description=f"See {folder}/README.md.")
-    parser.add_argument("--bootstrap", help="a running cluster; without it one is started, and gone at the end")
+    parser.add_argument(
+        "--bootstrap", help="a running cluster; the default is a cluster that runs for the example only"
+    )
     asked = parser.parse_args()
-    # Topics made anew are other topics: what an earlier run knows of them is of no use.
+    # The topics are new, so the checkpoint of an earlier run does not fit them.
     shutil.rmtree(folder / "out", ignore_errors=True)
     with ExitStack() as stack:
         bootstrap = asked.bootstrap

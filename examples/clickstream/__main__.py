@@ -1,4 +1,4 @@
-"""Clicks of an hour, some of them late, counted in windows. See README.md."""
+"""An hour of clicks, some of them late, counted in windows. See README.md."""
 
 import random
 from pathlib import Path

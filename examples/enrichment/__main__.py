@@ -1,4 +1,4 @@
-"""Payments with what another topic knows of the payers. See README.md."""
+"""Payments, with the names and countries of their payers from another topic. See README.md."""
 
 import json
 import random
@@ -40,13 +40,13 @@ def show(_: Path, bootstrap: str) -> list[str]:
     command = [sys.executable, "-m", "tidelog", "consume", "enriched", "--from-beginning", "--max", str(PAYMENTS)]
     done = subprocess.run([*command, "--bootstrap", bootstrap], check=True, capture_output=True, text=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    marked = [each for each in found if "look_at" in each]
+    marked = [each for each in found if "suspicion" in each]
     rows = sorted(
-        (each["id"], each.get("name", "-"), each["country"], each["amount"], each["look_at"]) for each in marked
+        (each["id"], each.get("name", "-"), each["country"], each["amount"], each["suspicion"]) for each in marked
     )
     return [
-        f"{len(found)} payments on topic enriched, {len(marked)} to look at, of which the first ten:",
-        *table(("PAYER", "NAME", "COUNTRY", "AMOUNT", "LOOK AT"), rows[:10]),
+        f"{len(found)} payments on topic enriched, {len(marked)} of them suspicious; the first ten:",
+        *table(("PAYER", "NAME", "COUNTRY", "AMOUNT", "REASON"), rows[:10]),
     ]
 
 

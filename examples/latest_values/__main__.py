@@ -1,4 +1,4 @@
-"""Customers that change and go, and the table of what they are now. See README.md."""
+"""Customers that change and are deleted, and a table of the current ones. See README.md."""
 
 import random
 from pathlib import Path
@@ -16,7 +16,7 @@ def changes() -> list[Record]:
         customer = chance.randrange(8)
         value = {"name": f"customer {customer}", "city": CITIES[chance.randrange(4)]}
         records.append(message(number / 60, str(customer), value if number % 40 else None))
-    # The last word on two of them.
+    # The last records of two customers.
     records.append(message(7, "3", None))
     records.append(message(7, "5", {"name": "customer 5", "city": "Quito"}))
     return records

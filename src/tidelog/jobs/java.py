@@ -36,7 +36,7 @@ def why_no_java(environ: Mapping[str, str] = os.environ) -> str | None:
         version = major_version(done.stderr + done.stdout)
         if version is not None and version >= OLDEST:
             return None
-        there_is = f"{java} " + ("does not tell its version" if version is None else f"is Java {version}")
+        there_is = f"{java} " + ("has no readable version" if version is None else f"is Java {version}")
     return f"{NEEDED}, {there_is}: {how_to_get()}"
 
 

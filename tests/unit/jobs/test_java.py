@@ -40,7 +40,7 @@ def test_versions_as_java_tells_them(told: str, version: int | None) -> None:
         ('openjdk version "17.0.12"', None),
         ('openjdk version "21"', None),
         ('openjdk version "11.0.2"', "is Java 11: "),
-        ("what?", "does not tell its version: "),
+        ("what?", "has no readable version: "),
     ],
 )
 def test_only_17_and_newer_will_do(tmp_path: Path, told: str, words: str | None) -> None:

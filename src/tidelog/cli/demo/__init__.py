@@ -1,4 +1,4 @@
-"""`demo`: three brokers, load, SIGKILL to a leader, nothing lost; then the topic as a table on Spark, and a report."""
+"""`demo`: three brokers, load, SIGKILL to a leader, no loss; then the topic as a table on Spark, and a report."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +26,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster running until ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Start three brokers, write to them, kill a leader meanwhile, and show that no acknowledged record was lost.
+    """Start three brokers, write to them, kill a leader under load, and show that no acknowledged record was lost.
 
     Then a pipeline on Spark makes a table of the topic, and the demo writes a report with charts. With --json the story
     goes to standard error, and its figures go to standard output at the end.

@@ -34,6 +34,10 @@ path = "table"
 
 [dead_letters]
 path = "dead"
+
+[spark]
+# A run of seconds: time spent on optimising code that soon ends is lost.
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 """
 
 

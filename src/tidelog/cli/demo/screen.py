@@ -1,4 +1,4 @@
-"""The topic on the terminal while the demo runs: who leads, who is in sync, how far each replica is."""
+"""The topic on the terminal while the demo runs: leaders, in-sync replicas, and the log end of each replica."""
 
 from typing import Final
 

@@ -41,7 +41,7 @@ _PATIENCE_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     seconds: float
     with_spark: bool
@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of it."""
+    """The result."""
 
     acknowledged: int
     read_back: int

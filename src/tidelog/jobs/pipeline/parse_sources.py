@@ -50,7 +50,7 @@ def parse_source(name: str, keys: Keys, where: Surroundings) -> Source:
     except OptionError as error:
         words = str(error)
         if "assign, subscribe and" in words:
-            words = "exactly one of topics, pattern and options.assign says what is read"
+            words = "give exactly one of topics, pattern and options.assign"
         keys.wrong(blamed(keys, options, str(error)), words)
     else:
         for line in checked.warnings:

@@ -201,7 +201,7 @@ def _offsets(found: Any) -> Mapping[str, Any]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise BadOffsets(f"{found!r} is none of ours")
+        raise BadOffsets(f"{found!r} is not an offset of this source")
     return found
 
 
