@@ -104,7 +104,7 @@ def test_properties_of_a_client_are_for_the_pipelines_own_cluster(tmp_path: Path
         ('"10 seconds"', '"10 parsecs"', "p.toml:3: pipeline.trigger: '10 parsecs' is not 'once'"),
         ('"10 seconds"', "10", "p.toml:3: pipeline.trigger: text is expected, not 10"),
         ('["clicks"]', "[7]", "p.toml:6: sources.clicks.topics.0: text is expected, not 7"),
-        ("topics =", "pattern = '*'\ntopics =", "p.toml:7: sources.clicks.topics: exactly one of topics"),
+        ("topics =", "pattern = '*'\ntopics =", "p.toml:7: sources.clicks.topics: give exactly one of topics"),
         (
             "user STRING NOT NULL",
             "user STRNG",
