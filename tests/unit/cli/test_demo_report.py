@@ -1,16 +1,18 @@
 """What the demo draws, on the terminal and in its report."""
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from tidelog.cli.demo.journal import Event, Journal, Look, Outage
-from tidelog.cli.demo.pipeline import Sold
+from tidelog.cli.demo.pipeline import Sold, SparkAct
 from tidelog.cli.demo.report import page_of
 from tidelog.cli.demo.screen import picture
 from tidelog.cli.demo.writing import Counted, Score, Wait
 from tidelog.client.replicas import IsrMembership, PartitionView, ReplicaStatus, ReplicaView
+from tidelog.jobs.pipeline.parsing import load
 
 
 def replica(broker: int, status: ReplicaStatus, end: int | None, hw: int | None = None) -> ReplicaView:
@@ -92,3 +94,9 @@ def test_what_is_wrong_is_said_to_be_wrong() -> None:
     html = page_of(journal, Score([10, 0, 0, 0]), Counted(found=9, missing=1, doubled=0), None, "no Java").html()
     assert 'class="bad">10 records were acknowledged and 9 read back: 1 are missing' in html
     assert "Left out: no Java." in html
+
+
+def test_the_pipeline_of_the_act_on_spark_has_no_mistake(tmp_path: Path) -> None:
+    folder = SparkAct.prepared(tmp_path / "pipeline")
+    pipeline = load(folder / "pipeline.toml", bootstrap="127.0.0.1:1")
+    assert [each.name for each in pipeline.sinks] == ["table"] and "spark.driver.extraJavaOptions" in pipeline.spark

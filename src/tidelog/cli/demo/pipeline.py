@@ -35,7 +35,7 @@ path = "table"
 [dead_letters]
 path = "dead"
 
-[spark]
+[pipeline.spark]
 # A run of seconds: time spent on optimising code that soon ends is lost.
 "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 """
