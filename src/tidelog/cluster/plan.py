@@ -88,6 +88,14 @@ class PreparedCluster:
     page: Page | None
     # None: the directory held a cluster before.
     created: Created | None
+    # What `cluster.json` has, as long as a new start may still fail.
+    saved: ClusterLayout
+
+    def keep_layout(self) -> None:
+        """The cluster serves, on other ports than before perhaps: the next start uses these."""
+        if self.layout != self.saved:
+            self.directory.save(self.layout)
+            self.saved = self.layout
 
     def release(self, *, undo: bool = False) -> None:
         """Releases the ports and the directory; with `undo` it also takes back what the start has created."""
@@ -135,12 +143,20 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
         held.callback(lock.release)
         if created is not None:
             held.callback(created.remove)
-            await _make_directories(request, directory, layout, reservations.hosts, rng, nursery)
+            created.remove_unstarted()
         else:
             _check_directories(directory, layout)
+        try:
+            if created is not None:
+                for node in layout.nodes:
+                    directory.node_dir(node.id).mkdir()
             _write_properties(request, directory, layout, reservations.hosts)
-        if layout != existing:
-            directory.save(layout)
+            if created is not None:
+                await _format(request, directory, layout, rng, nursery)
+                # Before a node runs: without this file, the next start takes the directories for unused ones.
+                directory.save(layout)
+        except OSError as error:
+            raise ClusterError(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
         if page is not None:
             page.token = kept_token(directory.page_token)
         held.pop_all()
@@ -152,6 +168,7 @@ async def prepare(request: ClusterRequest, nursery: Nursery | None = None) -> Pr
         reservations=reservations,
         page=page,
         created=created,
+        saved=existing or layout,
     )
 
 
@@ -269,26 +286,6 @@ def _check_directories(directory: ClusterDir, layout: ClusterLayout) -> None:
                 f"{directory.log_dir(node.id)} is missing or empty, but {directory.cluster_json} "
                 f"assigns it to node {node.id}: restore it, or start a new cluster in another directory"
             )
-
-
-async def _make_directories(
-    request: ClusterRequest,
-    directory: ClusterDir,
-    layout: ClusterLayout,
-    hosts: tuple[str, ...],
-    rng: random.Random,
-    nursery: Nursery | None,
-) -> None:
-    for node in layout.nodes:
-        if directory.node_dir(node.id).exists():
-            raise ClusterError(
-                f"{directory.node_dir(node.id)} exists, but {directory.cluster_json} does not: "
-                "move it away, or use another directory"
-            )
-    for node in layout.nodes:
-        directory.node_dir(node.id).mkdir()
-    _write_properties(request, directory, layout, hosts)
-    await _format(request, directory, layout, rng, nursery)
 
 
 def _write_properties(

@@ -223,6 +223,7 @@ class Supervisor:
             timeout_s=timeout_s,
         )
         self._has_served = True
+        self._prepared.keep_layout()
         for node in nodes:
             node.mark_running()
 

@@ -1,4 +1,4 @@
-"""A start that fails takes back what it has created, and nothing else."""
+"""A start that fails removes what it created, and nothing else. If it was killed instead, the next start does that."""
 
 import logging
 import os
@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.layout import ClusterDir
 from tidelog.core.ids import METADATA_TOPIC
 from tidelog.metadata.names import REPLICATION_EVENTS_TOPIC
@@ -15,6 +16,16 @@ log = logging.getLogger("tidelog.cluster")
 
 # Every name in a cluster's directory that a start may create; `layout` explains them.
 _OURS: Final = re.compile(r"node-\d+|cluster\.json|control\.sock|page\.(log|log\.1|token)|supervisor\.(lock|log)")
+_NODE: Final = re.compile(r"node-\d+")
+# Every file of a node that was formatted and never started. A start adds console.log before it runs the node.
+# Suffixes are those of files that were being written.
+_UNSTARTED: Final = re.compile(
+    r"\.?server\.properties(\.[^/]+)?"
+    r"|data"
+    r"|data/(meta\.properties|bootstrap\.checkpoint)(\.tmp|\.part)?"
+    rf"|data/{re.escape(METADATA_TOPIC)}-0"
+    rf"|data/{re.escape(METADATA_TOPIC)}-0/(quorum-state|0+-0+\.checkpoint)(\.tmp|\.part)?"
+)
 # Partitions that hold no client's records: brokers create them by themselves.
 _WITHOUT_RECORDS: Final = frozenset({METADATA_TOPIC, REPLICATION_EVENTS_TOPIC})
 
@@ -25,10 +36,28 @@ class Created:
     def __init__(self, directory: ClusterDir) -> None:
         """Before anything is created."""
         self._path = directory.path
+        self._lock = directory.lock_file.name
         self._before = frozenset(os.listdir(self._path)) if self._path.exists() else frozenset()
         folders = (self._path, *self._path.parents)
         # The deepest first, as they are removed.
         self._folders = [folder for folder in folders if not folder.exists()]
+
+    def remove_unstarted(self) -> None:
+        """Removes the nodes of a first start that was killed while it formatted them. The caller holds the lock.
+
+        ClusterError, and nothing is removed, if a node of the directory may have run: clients may have written to it.
+        """
+        nodes = [self._path / name for name in sorted(self._before) if _NODE.fullmatch(name)]
+        # A start takes the lock first and removes it if it fails, unless it is killed.
+        was_killed = self._lock in self._before
+        for node in nodes:
+            if not (was_killed and _is_unstarted(node)):
+                raise ClusterError(
+                    f"{node} exists, but {self._path / 'cluster.json'} does not: move it away, or use another directory"
+                )
+        for node in nodes:
+            _remove(node)
+        self._before -= {self._lock, *(node.name for node in nodes)}
 
     def remove(self) -> None:
         """Removes every file of ours that was not there before. The caller holds the lock, and no node runs.
@@ -51,6 +80,14 @@ class Created:
             if any(folder.iterdir()):
                 return
             folder.rmdir()
+
+
+def _is_unstarted(node: Path) -> bool:
+    if node.is_symlink() or not node.is_dir():
+        return False
+    entries = list(node.rglob("*"))
+    names = [entry.relative_to(node).as_posix() for entry in entries]
+    return all(map(_UNSTARTED.fullmatch, names)) and not any(entry.is_symlink() for entry in entries)
 
 
 def _holds_records(log_dir: Path) -> bool:

@@ -331,6 +331,85 @@ async def test_node_directories_without_a_cluster_json_are_never_formatted(tmp_p
             pass
 
 
+UNSTARTED = (
+    "server.properties",
+    ".server.properties.x7",
+    "data/meta.properties",
+    "data/bootstrap.checkpoint.tmp",
+    "data/__cluster_metadata-0/quorum-state",
+    "data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint.part",
+)
+
+
+def write_nodes(data: Path, *files: str) -> None:
+    """Two nodes, as a first start leaves them that is killed before it has written `cluster.json`."""
+    data.mkdir()
+    (data / "supervisor.lock").touch()
+    for node in ("node-1", "node-2"):
+        for file in files:
+            (data / node / file).parent.mkdir(parents=True, exist_ok=True)
+            (data / node / file).touch()
+
+
+async def test_a_first_start_that_was_killed_is_done_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_nodes(data, *UNSTARTED)
+    # If this one fails too, nothing is left of both.
+    with pytest.raises(ClusterError, match="cheese"):
+        async with fake_cluster.running(data, orders=["format.error=cheese"]):
+            pass
+    assert is_empty(data)
+    data.rmdir()
+    write_nodes(data, *UNSTARTED)
+    async with fake_cluster.running(data):
+        pass
+    assert (data / "cluster.json").exists() and not (data / "node-2").exists()
+
+
+@pytest.mark.parametrize(
+    "file", ["console.log", "data/.lock", "data/orders-0/00000000000000000000.log", "data/__cluster_metadata-0/0.log"]
+)
+async def test_nodes_that_may_have_run_are_never_removed(tmp_path: Path, file: str) -> None:
+    data = tmp_path / "data"
+    write_nodes(data, *UNSTARTED)
+    (data / "node-2" / file).parent.mkdir(exist_ok=True)
+    (data / "node-2" / file).touch()
+    before = set(data.rglob("*"))
+    for _ in range(2):
+        with pytest.raises(ClusterError, match="node-2 exists, .*move it away"):
+            async with fake_cluster.running(data):
+                pass
+        assert set(data.rglob("*")) == before
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_new_ports_are_kept_once_the_cluster_serves_on_them(tmp_path: Path, fails: bool) -> None:
+    data = tmp_path / "data"
+    async with fake_cluster.running(data) as supervisor:
+        old = supervisor.layout.nodes[0].port
+    new = consecutive_ports(1)
+    if fails:
+        with pytest.raises(ClusterError):
+            async with fake_cluster.running(data, port=new, orders=["exit=1"]):
+                pass
+    else:
+        async with fake_cluster.running(data, port=new):
+            pass
+    layout = ClusterDir(data).load()
+    assert layout is not None and layout.nodes[0].port == (old if fails else new)
+
+
+async def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with fake_cluster.running(data):
+        pass
+    (data / "node-1" / "server.properties").unlink()
+    (data / "node-1" / "server.properties").mkdir()
+    with pytest.raises(ClusterError, match=r"cannot write .*server\.properties.*: Is a directory"):
+        async with fake_cluster.running(data):
+            pass
+
+
 async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="formatting failed: the disk is made of cheese"):
         async with fake_cluster.running(tmp_path / "data", orders=["format.error=the disk is made of cheese"]):
