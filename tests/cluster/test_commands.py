@@ -178,6 +178,27 @@ def test_a_record_that_is_refused_is_one_line(tidelog: Commands) -> None:
     assert "max.message.bytes is 100" in refused and "MESSAGE_TOO_LARGE" in refused
 
 
+def test_a_record_that_a_new_topic_would_refuse_creates_none(tidelog: Commands) -> None:
+    line = "x" * 1_100_000
+    said = tidelog.run("produce", "refused", stdin=f"{line}\nsmall\n", status=1)
+    assert "line 1 makes a batch of 11000" in said and "message.max.bytes is 1048588" in said
+    assert "refused" not in tidelog.run("topics", "list")
+    # Compressed it is small.
+    assert tidelog.run("produce", "accepted", "--compression", "gzip", stdin=line) == "1 record written to accepted\n"
+
+
+def test_large_records_that_fit_alone_are_not_put_into_one_batch(tidelog: Commands) -> None:
+    lines = "\n".join("x" * size for size in (500_000, 700_000, 10, 1_000_000))
+    assert tidelog.run("produce", "large", stdin=lines) == "4 records written to large\n"
+
+
+def test_a_complete_reassignment_is_a_change_for_programs_too(tidelog: Commands) -> None:
+    tidelog.run("topics", "create", "settled", "--replication-factor", "1")
+    change = {"topic": "settled", "partition": 0, "replicas": [1], "adding": [], "removing": []}
+    assert tidelog.json("reassign", "settled", "--partition", "0", "--replicas", "1", "--wait") == [change]
+    assert tidelog.json("reassign", "settled", "--partition", "0", "--wait") == [change]
+
+
 def test_groups(tidelog: Commands) -> None:
     tidelog.run("topics", "create", "shared", "--partitions", "2")
     for partition in ("0", "1"):

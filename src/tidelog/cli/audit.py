@@ -9,7 +9,7 @@ import typer
 
 from tidelog.cli.files import check_writable
 from tidelog.cli.jobs import Html, Master, fail_with, on_spark, write_page
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Internal, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, CommandConfig, Internal, Json, example, legal_topics
 from tidelog.cli.output import CommandFailed, bad_usage, note, print_json, print_table
 from tidelog.cli.session import security_properties, with_client
 
@@ -48,7 +48,8 @@ def audit(
     ] = None,
     command_config: CommandConfig = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME", help="Audit only this topic; may be repeated.")
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME", help="Audit only this topic; may be repeated.", callback=legal_topics),
     ] = None,
     records: Annotated[
         bool, typer.Option("--records/--no-records", help="Read the records of each batch, or only the batch headers.")

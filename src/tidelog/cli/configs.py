@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, commands, example, key_values
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    Quiet,
+    commands,
+    example,
+    key_values,
+    legal_topics,
+)
 from tidelog.cli.output import bad_usage, print_json, print_table, report_change
 from tidelog.cli.session import with_client
 
@@ -19,7 +29,10 @@ app = commands(
     "tidelog configs alter --topic orders --set retention.ms=60000",
 )
 
-Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic whose configs are meant.")]
+Topic = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="NAME", help="The topic whose configs are meant.", callback=legal_topics),
+]
 Broker = Annotated[
     str | None,
     typer.Option("--broker", metavar="ID", help="The broker whose configs are meant; `default` means all brokers."),

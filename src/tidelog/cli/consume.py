@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example, whole_number
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    Topic,
+    example,
+    legal_group,
+    whole_number,
+)
 from tidelog.cli.output import bad_usage, counted, note
 from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
@@ -32,14 +41,19 @@ def register(app: typer.Typer) -> None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    topic: Topic,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start at the earliest record. [default: only new records]")
     ] = False,
     maximum: Annotated[int | None, typer.Option("--max", metavar="N", min=1, help="Stop after N records.")] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="G", help="Read as a member of this consumer group, and commit offsets."),
+        typer.Option(
+            "--group",
+            metavar="G",
+            help="Read as a member of this consumer group, and commit offsets.",
+            callback=legal_group,
+        ),
     ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", min=0, help="Read only this partition. [default: all partitions]")

@@ -1,4 +1,4 @@
-"""Segments, the metadata log and its snapshots: batches and their records."""
+"""Prints the batches and records of segments, of the metadata log and of its snapshots."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -17,15 +17,15 @@ from tidelog.wire.records.plain import Record, decode_batch
 from tidelog.wire.schema import field_specs
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-# A segment may be as large as this, and so may a batch that claims to be in it.
+# The largest segment, and so the largest batch.
 _MAX_BATCH_BYTES: Final = 2**31 - 1
 
-# What a record of an internal topic says.
+# Decodes a record of an internal topic.
 Reader = Callable[[Record], Any]
 
 
 def dump_batches(path: Path, *, records: bool) -> Iterator[Line]:
-    """Each batch and, if asked for, each record. Batches of the metadata log alone would say nothing."""
+    """Yields each batch, and each record with `records`. The metadata log is always printed with its records."""
     topic = path.absolute().parent.name.rpartition("-")[0]
     is_metadata = topic == METADATA_TOPIC or path.suffix == ".checkpoint"
     reader: Reader | None = None
@@ -106,8 +106,8 @@ def _records(batch: bytes, header: BatchHeader, reader: Reader | None) -> Iterat
                 yield _control_line(record, data)
                 continue
             if reader is not None:
-                said = reader(record)
-                yield Line(f"  {record.offset}: {_words(said)}", {**data, **_plain(said)})
+                decoded = reader(record)
+                yield Line(f"  {record.offset}: {_words(decoded)}", {**data, **_plain(decoded)})
                 continue
         except WireError as error:
             yield Line(f"  {record.offset}: unreadable: {error}", {**data, "unreadable": str(error)}, True)
@@ -133,15 +133,15 @@ def _control_line(record: Record, data: dict[str, Any]) -> Line:
         return Line(f"  {record.offset}: {text}", {**data, "control": control_type.name, **marker._asdict()})
     from tidelog.quorum.control_records import decode_control
 
-    said = decode_control(record)
-    return Line(f"  {record.offset}: {_words(said)}", {**data, "control": control_type.name, **_plain(said)})
+    decoded = decode_control(record)
+    return Line(f"  {record.offset}: {_words(decoded)}", {**data, "control": control_type.name, **_plain(decoded)})
 
 
 def _metadata_record(record: Record) -> Any:
     from tidelog.metadata.records.framing import unframe
 
     if record.value is None:
-        raise WireError("a metadata record without a value")
+        raise WireError("the metadata record has no value")
     return unframe(record.value)
 
 
@@ -149,12 +149,12 @@ def _offsets_record(record: Record) -> Any:
     from tidelog.coordinator.offsets_records import decode
 
     if record.key is None:
-        raise WireError("a record without a key")
+        raise WireError("the record has no key")
     return decode(record.key, record.value)
 
 
 def _fields(value: Any) -> list[tuple[str, Any]] | None:
-    """Names and values of a typed record, declared for the wire or not; None for what has no fields."""
+    """Names and values of a typed record's fields; None for a value that is not a typed record."""
     if hasattr(type(value), "__wire__"):
         return [(name, getattr(value, name)) for name, _ in field_specs(type(value))]
     if is_dataclass(value):
@@ -163,7 +163,7 @@ def _fields(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def _words(value: Any) -> str:
-    """A typed record as `TopicRecord name=orders topic_id=…`, nested structs in brackets."""
+    """A typed record as `TopicRecord name=orders topic_id=…`, nested structs in parentheses."""
     inner = _fields(value)
     if inner is None:
         return _word(value)

@@ -1,4 +1,4 @@
-"""Readers of every kind of file in a log directory, each a stream of lines."""
+"""Readers for every kind of file in a log directory. Each yields lines."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ _TXN_ENTRY: Final = Struct(">hqqqq")
 
 
 def reader_for(path: Path, *, records: bool) -> Iterator[Line] | None:
-    """The reader of a file, by its name; None for a name that no file of a log directory has."""
+    """The reader for a file, chosen by its name; None if no file of a log directory has such a name."""
     if path.suffix == ".checkpoint" or (path.suffix == ".log" and path.stem.isdecimal()):
         return dump_batches(path, records=records)
     by_suffix = _BY_SUFFIX.get(path.suffix)
@@ -136,7 +136,7 @@ def _entries(path: Path, entry: Struct) -> Iterator[tuple[Any, ...]]:
     rest = len(data) % entry.size
     last_used = (0,) * len(entry.unpack(bytes(entry.size)))
     for number, fields in enumerate(entry.iter_unpack(data[: len(data) - rest])):
-        # Kafka preallocates indexes: zeros behind the last entry are room, not entries.
+        # Kafka preallocates indexes: zeros after the last entry are unused space, not entries.
         if number and fields == last_used:
             return
         yield fields

@@ -1,4 +1,4 @@
-"""Words and lines of `dump`."""
+"""Lines that `dump` prints, and how it prints bytes and timestamps."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -7,11 +7,11 @@ _SHOWN_BYTES = 200
 
 
 class Damaged(Exception):
-    """The rest of the file makes no sense."""
+    """The rest of the file cannot be decoded."""
 
 
 class Line(NamedTuple):
-    """One line for people, the same as data for programs, and whether it reports damage."""
+    """One line as text and as data for JSON, and whether it reports damage."""
 
     text: str
     data: dict[str, Any]
@@ -19,7 +19,7 @@ class Line(NamedTuple):
 
 
 def moment(timestamp_ms: int) -> str:
-    """A timestamp as it is stored and as a clock would show it."""
+    """A timestamp in milliseconds and as a UTC date and time."""
     if timestamp_ms < 0:
         return f"{timestamp_ms}"
     try:
@@ -30,7 +30,7 @@ def moment(timestamp_ms: int) -> str:
 
 
 def quoted(data: bytes | None) -> str:
-    """Bytes as text where they are text, cut where they are long."""
+    """Printable UTF-8 as quoted text, other bytes as hex; long values are cut."""
     if data is None:
         return "null"
     more = f"… ({len(data)} bytes)" if len(data) > _SHOWN_BYTES else ""

@@ -4,7 +4,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT32, Bootstrap, CommandConfig, Json, Quiet, example
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    MOST_INT32,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    Quiet,
+    example,
+    legal_topics,
+)
 from tidelog.cli.output import CommandFailed, bad_usage, counted, listed, print_json, report_change
 from tidelog.cli.session import with_client
 
@@ -30,7 +39,10 @@ def elect(
         ),
     ] = False,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="T", help="Elect only in this topic. [default: all topics]")
+        str | None,
+        typer.Option(
+            "--topic", metavar="T", help="Elect only in this topic. [default: all topics]", callback=legal_topics
+        ),
     ] = None,
     partition: Annotated[
         int | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.jobs import Master, on_spark
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, Topic, example
 from tidelog.cli.output import CommandFailed, bad_usage, counted, print_json
 from tidelog.cli.session import security_properties, with_client
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    topic: Topic,
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Directory for the files; every executor must see it.")
     ],

@@ -4,7 +4,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT64, Bootstrap, CommandConfig, Json, Quiet, commands, example
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    MOST_INT64,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    Quiet,
+    commands,
+    example,
+    legal_group,
+    legal_topics,
+)
 from tidelog.cli.output import (
     CommandFailed,
     bad_usage,
@@ -30,7 +41,7 @@ app = commands(
     "tidelog groups reset-offsets billing --topic orders --to-earliest",
 )
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.", callback=legal_group)]
 
 
 @app.command("list", epilog=example("tidelog groups list"))
@@ -92,7 +103,10 @@ def describe(
 )
 def reset_offsets(
     group: Group,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic whose offsets are reset.")],
+    topic: Annotated[
+        str,
+        typer.Option("--topic", metavar="NAME", help="The topic whose offsets are reset.", callback=legal_topics),
+    ],
     partition: Annotated[
         int | None, typer.Option("--partition", min=0, help="Reset only this partition. [default: all partitions]")
     ] = None,

@@ -1,4 +1,4 @@
-"""Lines as records: grouped by partition into batches, a bounded number of them under way."""
+"""Sends lines as records: grouped by partition into batches, a bounded number of them in flight."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,14 +8,30 @@ from tidelog.broker.clock import SystemWallClock
 from tidelog.cli.output import CommandFailed
 from tidelog.client.partitioner import partition_for_key
 from tidelog.client.producer import Producer
-from tidelog.wire.records.plain import Record
+from tidelog.wire.records.attributes import Codec
+from tidelog.wire.records.plain import Record, encode_batch
 
 _BATCH_BYTES: Final = 512 * 1024
+# Of a batch with one record, beside its key and value.
+_OVERHEAD_AT_MOST: Final = 128
 _BATCHES_IN_FLIGHT: Final = 8
 
 
+def check_sizes(records: list[Record], codec: Codec, limit: int | None) -> None:
+    """CommandFailed if a record is too large for a topic that accepts batches of `limit` bytes."""
+    if limit is None:
+        return
+    for number, record in enumerate(records, start=1):
+        # To encode a record takes time, and few are near the limit.
+        if len(record.key or b"") + len(record.value or b"") + _OVERHEAD_AT_MOST <= limit:
+            continue
+        size = len(encode_batch([record], codec=codec))
+        if size > limit:
+            raise CommandFailed(f"line {number} makes a batch of {size} bytes; message.max.bytes is {limit}")
+
+
 class LineSender:
-    """Groups lines by partition and keeps a bounded number of batches under way."""
+    """Groups lines by partition and keeps a bounded number of batches in flight."""
 
     def __init__(
         self,
@@ -24,10 +40,10 @@ class LineSender:
         partition: int | None,
         key_separator: str | None,
         *,
-        count_partitions: Callable[[], Awaitable[int]],
+        count_partitions: Callable[[list[Record]], Awaitable[int]],
         on_acknowledged: Callable[[int], None],
     ) -> None:
-        """`count_partitions` is asked once the first lines are good: it may create the topic."""
+        """`count_partitions` gets the first valid records, before they are sent. It may create the topic."""
         self._producer = producer
         self._topic = topic
         self._count_partitions = count_partitions
@@ -45,7 +61,7 @@ class LineSender:
         try:
             await self._run(chunks)
         except ExceptionGroup as failures:
-            # One batch failed and the others were given up with it: its error is the reason.
+            # The first batch that fails cancels the others: its error is the reason.
             raise failures.exceptions[0] from None
         return self._acknowledged
 
@@ -60,7 +76,7 @@ class LineSender:
                     failure = error
                     break
                 if not self._partitions:
-                    self._partitions = await self._count_partitions()
+                    self._partitions = await self._count_partitions(records)
                 for partition, batch in self._batches(records):
                     if len(sending) >= _BATCHES_IN_FLIGHT:
                         _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +99,8 @@ class LineSender:
         return records
 
     def _batches(self, records: list[Record]) -> list[tuple[int, list[Record]]]:
-        # Lines without a key go to one partition a chunk, as Kafka's sticky partitioner does: fewer, larger batches.
+        # All lines of a chunk that have no key go to one partition, as with Kafka's sticky partitioner: the batches are
+        # fewer and larger.
         keyless = self._turn % self._partitions
         self._turn += 1
         open_batches: dict[int, list[Record]] = {}
@@ -95,11 +112,14 @@ class LineSender:
                 partition = self._partition
             else:
                 partition = keyless if key is None else partition_for_key(key, self._partitions)
-            open_batches.setdefault(partition, []).append(record)
-            sizes[partition] = sizes.get(partition, 0) + len(key or b"") + len(value or b"")
-            if sizes[partition] >= _BATCH_BYTES:
+            size = len(key or b"") + len(value or b"")
+            # Before the record is added: a large record shares its batch with none, or the batch might be refused.
+            if partition in open_batches and sizes[partition] + size > _BATCH_BYTES:
                 full.append((partition, open_batches.pop(partition)))
-                sizes[partition] = 0
+            if partition not in open_batches:
+                open_batches[partition], sizes[partition] = [], 0
+            open_batches[partition].append(record)
+            sizes[partition] += size
         return full + list(open_batches.items())
 
     def _split(self, line: bytes) -> tuple[bytes | None, bytes]:

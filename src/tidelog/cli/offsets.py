@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example, whole_number
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Topic, example, whole_number
 from tidelog.cli.output import bad_usage, table
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show
 
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def offsets(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    topic: Topic,
     time: Annotated[
         str | None,
         typer.Option(

@@ -15,6 +15,25 @@ MOST_INT16: Final = 2**15 - 1
 MOST_INT32: Final = 2**31 - 1
 MOST_INT64: Final = 2**63 - 1
 
+
+def legal_topics(value: Any) -> Any:
+    """Callback of options and arguments that take names of topics: no cluster accepts an illegal name."""
+    from tidelog.metadata.names import why_illegal
+
+    for name in [value] if isinstance(value, str) else value or ():
+        if why := why_illegal(name):
+            raise typer.BadParameter(why)
+    return value
+
+
+def legal_group(value: str | None) -> str | None:
+    """The same for the id of a group."""
+    if value == "":
+        raise typer.BadParameter("the empty string is not allowed")
+    return value
+
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", callback=legal_topics)]
 Bootstrap = Annotated[
     str,
     typer.Option(

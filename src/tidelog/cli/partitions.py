@@ -36,19 +36,22 @@ async def partitions_if_exists(client: "Client", topic: str) -> list[int] | None
         return None
 
 
-async def check_creatable(client: "Client", topic: str, partition: int | None) -> None:
-    """CommandFailed if writing to `partition` of a new topic is bound to fail, so that it is not created for that."""
+async def check_creatable(client: "Client", topic: str, partition: int | None) -> int | None:
+    """CommandFailed if a write to `partition` of a new topic is bound to fail: then the topic is not created.
+
+    Returns the largest batch in bytes that the new topic would accept, None if the broker does not report it.
+    """
     from tidelog.client.configs import ResourceType, describe_configs
     from tidelog.wire.errors import ApiError
 
     await client.refresh([])
     broker = str(min(client.metadata.brokers))
     try:
-        keys = ["auto.create.topics.enable", "num.partitions"]
+        keys = ["auto.create.topics.enable", "num.partitions", "message.max.bytes"]
         found = {row.name: row.value for row in await describe_configs(client, ResourceType.BROKER, broker, keys)}
     except ApiError:
         # A user may write without the right to see configs; then the broker's answer decides.
-        return
+        return None
     if found.get("auto.create.topics.enable") == "false":
         raise CommandFailed(f"topic {topic!r} does not exist: `tidelog topics create {topic}` creates it")
     count = int(found.get("num.partitions") or 1)
@@ -56,6 +59,8 @@ async def check_creatable(client: "Client", topic: str, partition: int | None) -
         raise CommandFailed(
             f"{topic} has no partition {partition}: it does not exist, and a new topic gets {_numbered(count)}"
         )
+    limit = found.get("message.max.bytes")
+    return int(limit) if limit else None
 
 
 async def created_partitions(client: "Client", topic: str) -> list[int]:

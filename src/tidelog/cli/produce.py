@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, Topic, example
 from tidelog.cli.output import bad_usage, counted, note, progress, report_change
 from tidelog.cli.partitions import check_creatable, check_partition, created_partitions, partitions_if_exists
 from tidelog.cli.session import with_client
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
+    from tidelog.wire.records.plain import Record
 
 ACKS: Final = {"all": -1, "-1": -1, "1": 1, "0": 0}
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    topic: Topic,
     acks: Annotated[
         str,
         typer.Option(
@@ -56,7 +57,7 @@ def produce(
     """Write each line of standard input as a record.
 
     With --acks all, each line is written exactly once, and in order within a partition. If that is not certain, the
-    command fails.
+    command fails. Lines that were acknowledged before a failure stay in the topic.
     """
     if acks not in ACKS:
         raise bad_usage(f"--acks is all, 1 or 0, not {acks!r}")
@@ -66,22 +67,27 @@ def produce(
         raise bad_usage("--key-separator is empty")
 
     async def work(client: "Client") -> int:
-        from tidelog.cli.line_sender import LineSender
+        from tidelog.cli.line_sender import LineSender, check_sizes
         from tidelog.cli.stdin import line_chunks
         from tidelog.client.producer import Producer
         from tidelog.wire.records.attributes import Codec
 
         known = await partitions_if_exists(client, topic)
+        limit: int | None = None
         if known is None:
-            await check_creatable(client, topic, partition)
+            limit = await check_creatable(client, topic, partition)
         else:
             check_partition(topic, partition, known)
 
-        async def count_partitions() -> int:
-            # Only now: without a line there is no reason for a topic.
-            return len(known if known is not None else await created_partitions(client, topic))
-
         codec = Codec[compression.upper()]
+
+        async def count_partitions(first: "list[Record]") -> int:
+            if known is not None:
+                return len(known)
+            # Without a line, and for lines that the new topic would refuse, no topic is created.
+            check_sizes(first, codec, limit)
+            return len(await created_partitions(client, topic))
+
         producer = Producer(client, acks=ACKS[acks], codec=codec, delivery_timeout_s=timeout)
         by_hand = sys.stdin.isatty()
         if by_hand:

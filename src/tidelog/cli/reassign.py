@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Quiet, broker_ids, example
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    Quiet,
+    broker_ids,
+    example,
+    legal_topics,
+)
 from tidelog.cli.output import CommandFailed, bad_usage, counted, listed, print_json, progress, report_change, table
 from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
@@ -32,7 +41,9 @@ def register(app: typer.Typer) -> None:
 
 
 def reassign(
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of the topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="Name of the topic.", callback=legal_topics)
+    ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", metavar="P", min=0, help="Number of the partition.")
     ] = None,
@@ -120,8 +131,8 @@ def _move(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    async def work(client: "Client") -> "list[Reassignment]":
-        from tidelog.client.reassignments import alter_reassignments, list_reassignments
+    async def work(client: "Client") -> "Reassignment":
+        from tidelog.client.reassignments import Reassignment, alter_reassignments, list_reassignments
         from tidelog.client.throttles import read_throttle, remove_throttle, restore_throttle, set_throttle
         from tidelog.client.topics import describe_topic
         from tidelog.core.ids import TopicPartition
@@ -145,19 +156,19 @@ def _move(
         if wait:
             await _wait(client, tp, show=not (as_json or quiet))
             await _end_rates(client, await remove_throttle(client, topic, partition))
-        return await list_reassignments(client, [tp])
+        if ongoing := await list_reassignments(client, [tp]):
+            return ongoing[0]
+        # A complete reassignment is no longer listed.
+        after = {each.partition: each.replicas for each in (await describe_topic(client, topic)).partitions}
+        replicas = tuple(target) if target is not None else after[partition]
+        return Reassignment(tp=tp, replicas=replicas, adding=(), removing=())
 
     found = with_client(bootstrap, work, command_config)
     if as_json:
-        print_json([_as_json(each) for each in found])
-    elif found:
-        report_change(
-            f"{topic}-{partition} is moving to brokers {_text(found[0].target)}", quiet=quiet, as_json=as_json
-        )
-    elif target is not None:
-        report_change(f"{topic}-{partition} is on brokers {_text(target)}", quiet=quiet, as_json=as_json)
-    else:
-        report_change(f"{topic}-{partition}: reassignment complete", quiet=quiet, as_json=as_json)
+        print_json([_as_json(found)])
+        return
+    state = "is moving to" if found.adding or found.removing else "is on"
+    report_change(f"{topic}-{partition} {state} brokers {_text(found.target)}", quiet=quiet, as_json=as_json)
 
 
 async def _wait(client: "Client", tp: "TopicPartition", *, show: bool) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Json, Topic, example
 from tidelog.cli.output import table
 from tidelog.cli.partitions import check_partition
 from tidelog.cli.session import with_client
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def replicas(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    topic: Topic,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Show only this partition.")] = None,
     watch: Watch = False,
     interval: Interval = DEFAULT_INTERVAL_S,

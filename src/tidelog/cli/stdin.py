@@ -1,4 +1,4 @@
-"""Lines of standard input for an event loop, a bounded number of bytes ahead."""
+"""Reads lines of standard input for an event loop, a bounded number of bytes ahead of it."""
 
 import asyncio
 import os
@@ -11,18 +11,18 @@ _CHUNKS_AHEAD: Final = 4
 
 
 async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
-    """Whole lines without their ends, in lists as large as one read gave; ends with the input.
+    """Yields whole lines without their line ends, one list for each read, until the input ends.
 
-    A daemon thread reads with `os.read`. ctrl-C must not wait for a line that never comes, and a buffered reader would
-    hold its lock while Python exits.
+    A daemon thread reads with `os.read`: ctrl-C must not wait for the next line, and a buffered reader would hold its
+    lock while Python exits.
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue()
-    # The queue's bound: a chunk is read only when there is room for it.
+    # Bounds the queue: the thread reads a chunk only if there is room for it.
     room = threading.Semaphore(_CHUNKS_AHEAD)
 
     def read() -> None:
-        chunk = b"a chunk to begin with"
+        chunk = b"not the end of the input"
         while chunk:
             room.acquire()
             chunk = os.read(fd, _CHUNK_BYTES)

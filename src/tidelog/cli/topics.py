@@ -20,6 +20,7 @@ from tidelog.cli.options import (
     commands,
     example,
     key_values,
+    legal_topics,
 )
 from tidelog.cli.output import bad_usage, counted, folded, note, print_json, report_change
 from tidelog.cli.session import with_client
@@ -39,7 +40,7 @@ app = commands(
 
 _REASSIGNMENTS_TIMEOUT_MS: Final = 1000
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the topic.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the topic.", callback=legal_topics)]
 
 
 @app.command(epilog=example("tidelog topics create orders --partitions 3 --config retention.ms=86400000"))
@@ -162,7 +163,10 @@ def list_command(
 
 @app.command(epilog=example("tidelog topics describe orders", "tidelog topics describe --under-replicated-partitions"))
 def describe(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the topic. [default: all topics]")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the topic. [default: all topics]", callback=legal_topics),
+    ] = None,
     under_replicated: Annotated[
         bool,
         typer.Option("--under-replicated-partitions", help="Show only partitions with replicas that are not in sync."),

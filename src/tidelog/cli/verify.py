@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidelog.cli.files import check_writable, unwritable
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT16, Bootstrap, CommandConfig, Json, example
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, MOST_INT16, Bootstrap, CommandConfig, Json, example, legal_topics
 from tidelog.cli.output import CommandFailed, bad_usage, print_json, print_table, progress
 from tidelog.cli.session import client_security, cluster_errors, with_client
 
@@ -66,7 +66,11 @@ def verify(
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", help="Name of the topic, which must not exist. [default: verify- and a random number]"),
+        typer.Option(
+            "--topic",
+            help="Name of the topic, which must not exist. [default: verify- and a random number]",
+            callback=legal_topics,
+        ),
     ] = None,
     partitions: Annotated[int, typer.Option("--partitions", min=1, max=1000, help="Partitions of the topic.")] = 12,
     replication_factor: Annotated[

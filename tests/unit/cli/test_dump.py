@@ -128,3 +128,20 @@ def test_a_file_of_no_log_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "poem.txt").write_text("roses")
     assert run(["dump", str(tmp_path / "poem.txt")]) == 2
     assert "not a file of a log directory" in capsys.readouterr().err
+
+
+def test_several_files_are_printed_with_their_names_and_one_that_cannot_be_stops_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "poem.txt").touch()
+    last = tmp_path / "replication-offset-checkpoint"
+    last.write_text("0\n1\norders 0 7\n")
+    files = [str(tmp_path), str(tmp_path / "poem.txt"), str(last)]
+    assert run(["dump", *files]) == 1
+    said = capsys.readouterr()
+    assert said.out == f"==> {last} <==\norders-0: 7\n"
+    first, second = said.err.splitlines()
+    assert first.startswith(f"tidelog: {files[0]} ") and second.startswith(f"tidelog: {files[1]} ")
+    assert run(["dump", str(last), str(last), "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [{"path": str(last)}, {"topic": "orders", "partition": 0, "offset": 7}] * 2

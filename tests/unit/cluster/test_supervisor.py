@@ -376,7 +376,7 @@ async def test_nodes_that_may_have_run_are_never_removed(tmp_path: Path, file: s
     (data / "node-2" / file).touch()
     before = set(data.rglob("*"))
     for _ in range(2):
-        with pytest.raises(ClusterError, match="node-2 exists, .*move it away"):
+        with pytest.raises(ClusterError, match=r"node-2 exists, .*move it away"):
             async with fake_cluster.running(data):
                 pass
         assert set(data.rglob("*")) == before

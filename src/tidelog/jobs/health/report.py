@@ -36,7 +36,8 @@ def rows_of(found: Health, most: int | None = None) -> list[list[object]]:
     """A row for each of the first `most` partitions, and one for the internal topics if they are folded."""
     rows = [_row(f"{each.topic}-{each.partition}", each) for each in found.partitions[:most]]
     if found.internal is not None:
-        rows.append(_row(f"internal topics ({found.internal.partitions} partitions)", found.internal))
+        count = found.internal.partitions
+        rows.append(_row(f"internal topics ({count} partition{'' if count == 1 else 's'})", found.internal))
     return rows
 
 
