@@ -18,7 +18,7 @@ from tidelog.cli.options import (
     legal_group,
     whole_number,
 )
-from tidelog.cli.output import bad_usage, counted, note
+from tidelog.cli.output import bad_usage, counted, note, note_if_slow
 from tidelog.cli.partitions import check_partition, partitions_of
 from tidelog.cli.session import with_client
 
@@ -174,7 +174,8 @@ async def _as_member(
     loop = asyncio.get_running_loop()
     last = loop.time()
     try:
-        await _take_over(client, consumer, member, start)
+        with note_if_slow(f"waiting for group {group} to assign partitions"):
+            await _take_over(client, consumer, member, start)
         while not printer.full:
             if member.rejoin_needed.is_set():
                 await _take_over(client, consumer, member, start)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tidelog.cli.options import Data, Json, Quiet, Settings, example, key_values
-from tidelog.cli.output import CommandFailed, bad_usage, note, report_change, table
+from tidelog.cli.output import CommandFailed, bad_usage, note, note_if_slow, report_change, table
 from tidelog.cli.session import cluster_errors, run_async, run_until_told
 from tidelog.cli.watching import DEFAULT_INTERVAL_S, Interval, View, Watch, show_looks
 
@@ -78,10 +79,15 @@ def up(
             note(f"port {DEFAULT_UI_PORT} is in use: the page is at {ready.ui}")
 
     if detach:
-        tell(cluster_errors(lambda: start_detached(request)))
+        with note_if_slow("starting the cluster"):
+            ready = cluster_errors(lambda: start_detached(request))
+        tell(ready)
         return
 
+    waiting = ExitStack()
+
     def on_ready(ready: "Ready") -> None:
+        waiting.close()
         tell(ready)
         if not quiet:
             note("ctrl-C stops it")
@@ -93,7 +99,9 @@ def up(
         elif event.state is NodeState.STOPPING and not quiet:
             note(f"stopping node {event.node_id}")
 
-    cluster_errors(lambda: run_async(run_cluster(request, on_ready=on_ready, on_event=on_event)))
+    with waiting:
+        waiting.enter_context(note_if_slow("starting the cluster"))
+        cluster_errors(lambda: run_async(run_cluster(request, on_ready=on_ready, on_event=on_event)))
 
 
 def down(data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False) -> None:
@@ -101,8 +109,10 @@ def down(data: Data = DEFAULT_DATA, quiet: Quiet = False, as_json: Json = False)
     from tidelog.cluster.detach import stop_cluster
     from tidelog.cluster.layout import ClusterDir
 
-    if not cluster_errors(lambda: stop_cluster(ClusterDir(data))):
-        raise CommandFailed(f"no cluster is running in {data}")
+    with note_if_slow("stopping the nodes"):
+        stopped = cluster_errors(lambda: stop_cluster(ClusterDir(data)))
+    if not stopped:
+        raise CommandFailed(f"no cluster is running in {data}: --data names another directory")
     report_change(f"cluster in {data} stopped", quiet=quiet, as_json=as_json, data=str(data), stopped=True)
 
 

@@ -2,13 +2,17 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Timer
 from typing import Any, Final
 
 FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
+# A command that takes longer reports what it waits for.
+SLOW_S: Final = 1.0
 
 
 class CommandFailed(Exception):
@@ -86,4 +90,17 @@ def progress(words: str) -> None:
 def note(message: str) -> None:
     """A remark for a person at a terminal; scripts do not see it."""
     if sys.stderr.isatty():
-        print(message, file=sys.stderr)
+        # A line of progress may be there; it is drawn again below.
+        print(f"\r\x1b[K{message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def note_if_slow(message: str) -> Iterator[None]:
+    """A remark for a person who would otherwise wait in silence."""
+    timer = Timer(SLOW_S, note, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -95,7 +95,7 @@ def produce(
 
         def on_acknowledged(so_far: int) -> None:
             if not (by_hand or as_json or quiet):
-                progress(f"{so_far} records")
+                progress(counted(so_far, "record"))
 
         sender = LineSender(
             producer,

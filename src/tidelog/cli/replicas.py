@@ -65,7 +65,7 @@ def replicas(
 
         await show_looks(look, view, as_json=as_json, watch=watch, interval_s=interval)
 
-    with_client(bootstrap, work, command_config)
+    with_client(bootstrap, work, command_config, reports_retries=not watch)
 
 
 def _chosen(views: "list[PartitionView]", topic: str, partition: int | None) -> "list[PartitionView]":

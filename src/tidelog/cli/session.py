@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP
-from tidelog.cli.output import TERMINATED, CommandFailed, bad_usage
+from tidelog.cli.output import SLOW_S, TERMINATED, CommandFailed, bad_usage, note
 
 if TYPE_CHECKING:
     from tidelog.client.client import Client
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_CLUSTER: Final = "`tidelog up` starts a cluster here, --bootstrap connects to another"
 
 
@@ -50,8 +50,12 @@ def with_client(
     command_config: Path | None = None,
     *,
     retry_timeout_s: float = 30.0,
+    reports_retries: bool = True,
 ) -> T:
-    """Connects as `--command-config` asks, does the work, disconnects."""
+    """Connects as `--command-config` asks, does the work, disconnects.
+
+    A command that draws on the whole terminal leaves `reports_retries` out: a line would break its picture.
+    """
     from tidelog.client.addresses import parse_bootstrap
     from tidelog.client.client import Client, one_line
     from tidelog.client.connection import ConnectionSettings
@@ -68,17 +72,34 @@ def with_client(
     async def session() -> T:
         settings = ConnectionSettings(security=parse_security(security))
         async with Client(addresses, settings=settings, retry_timeout_s=retry_timeout_s) as client:
+            if reports_retries:
+                client.on_retry = _RetryNotes()
             return await work(client)
 
     try:
         return run_until_told(session())
     except (ApiError, ClientError) as error:
-        # Without --bootstrap there may be no cluster yet. A refused connection shows only in the text of the error.
+        # On this machine there may be no cluster yet. A refused connection shows only in the text of the error.
         unconnected = isinstance(error, ConnectionFailed) and str(error).startswith("cannot connect")
-        refused = unconnected and bootstrap == DEFAULT_BOOTSTRAP
+        refused = unconnected and all(address.host in _THIS_MACHINE for address in addresses)
         raise CommandFailed(one_line(error) + (f" ({_NO_CLUSTER})" if refused else "")) from error
     except WireError as error:
         raise CommandFailed(f"cannot decode the answer of the broker: {error}") from error
+
+
+class _RetryNotes:
+    """Reports on a terminal why a request is retried: once for each reason, when it no longer passes quickly."""
+
+    def __init__(self) -> None:
+        self._reported: set[str] = set()
+
+    def __call__(self, error: Exception, waited_s: float) -> None:
+        from tidelog.client.client import one_line
+
+        reason = one_line(error)
+        if waited_s >= SLOW_S and reason not in self._reported:
+            self._reported.add(reason)
+            note(f"retrying: {reason}")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

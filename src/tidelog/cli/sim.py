@@ -12,7 +12,7 @@ import typer
 
 from tidelog.cli.files import check_writable, unwritable
 from tidelog.cli.options import Json, example
-from tidelog.cli.output import CommandFailed, bad_usage, counted, print_json, print_table, progress
+from tidelog.cli.output import CommandFailed, bad_usage, counted, note_if_slow, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from tidelog.sim.campaign import Outcome, Settings
@@ -156,6 +156,8 @@ def _campaign(seeds: range, settings: "Settings", processes: int, *, shrinking: 
     totals = Totals()
     show = sys.stdout.isatty() and not as_json
     failed: Outcome | None = None
+    if show:
+        progress(_so_far(totals, len(seeds)))
     for outcome in run_seeds(seeds, settings, processes=min(processes, len(seeds))):
         totals.add(outcome)
         if show:
@@ -207,7 +209,8 @@ def _replay(seed: int, settings: "Settings", only: str | None, trace: Path | Non
             raise bad_usage(f"--only: seed {seed} has the faults 0 to {len(plan) - 1}")
         plan = [fault for fault in plan if str(fault.number) in numbers]
     lines: list[str] = []
-    outcome = _quiet(lambda: run_seed(seed, settings, plan=plan, sink=lines.append))
+    with note_if_slow(f"simulating seed {seed}"):
+        outcome = _quiet(lambda: run_seed(seed, settings, plan=plan, sink=lines.append))
     if trace is not None:
         _write_trace(trace, lines)
     from tidelog.sim.runner import Totals
@@ -245,7 +248,8 @@ def _replay_durability(seed: int, text: str, trace: Path | None, as_json: bool) 
     except BadConfiguration as error:
         raise bad_usage(f"--durability: {error}") from error
     lines: list[str] = []
-    verdict = _quiet(lambda: run(seed, configuration, sink=lines.append))
+    with note_if_slow(f"simulating seed {seed}"):
+        verdict = _quiet(lambda: run(seed, configuration, sink=lines.append))
     if trace is not None:
         _write_trace(trace, lines)
     if as_json:
@@ -340,7 +344,7 @@ def _print_totals(totals: "Totals", settings: "Settings") -> None:
         ["offset commits of groups", totals.commits],
         ["records read", totals.read],
     ]
-    print_table(["WHAT", "TIMES"], rows)
+    print_table(["TOTAL", "VALUE"], rows)
 
 
 def _as_json(

@@ -319,7 +319,7 @@ async def _described(
         moving = await list_reassignments(client, timeout_ms=_REASSIGNMENTS_TIMEOUT_MS)
     except (ApiError, ClientError) as error:
         # Every broker describes partitions; without a controller the description is needed most.
-        note(f"cannot list reassignments: {one_line(error)}")
+        note(f"cannot show reassignments: {one_line(error)}")
         moving = []
     return [
         (

@@ -65,7 +65,7 @@ def show(
     async def work(client: "Client") -> None:
         await show_looks(lambda: look(client), view, as_json=as_json, watch=watch, interval_s=interval_s)
 
-    with_client(bootstrap, work, command_config)
+    with_client(bootstrap, work, command_config, reports_retries=not watch)
 
 
 async def show_looks(

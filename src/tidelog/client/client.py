@@ -74,6 +74,8 @@ class Client:
         self._informant: Address | None = None
         # Once a broker has answered, a failing connection is one that may come back.
         self._was_connected = reached_before
+        # Called before each retry, with the error and the seconds since the first attempt.
+        self.on_retry: Callable[[Exception, float], None] = _ignore_retry
 
     async def __aenter__(self) -> "Client":
         return self
@@ -234,7 +236,8 @@ class Client:
         """
         passing = self._passing if passing is None else passing
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (self.retry_timeout_s if timeout_s is None else timeout_s)
+        began = loop.time()
+        deadline = began + (self.retry_timeout_s if timeout_s is None else timeout_s)
         backoff = FIRST_BACKOFF_S
         while True:
             try:
@@ -242,13 +245,15 @@ class Client:
             except ApiError as error:
                 if error.code not in passing or loop.time() + backoff > deadline:
                     raise
+                self.on_retry(error, loop.time() - began)
                 if error.code in STALE_METADATA:
                     self.forget_leaders()
                     if self._asks_around:
                         self._avoid_informant()
-            except ConnectionFailed:
+            except ConnectionFailed as error:
                 if not self._was_connected or loop.time() + backoff > deadline:
                     raise
+                self.on_retry(error, loop.time() - began)
                 self.forget_leaders()
             await asyncio.sleep(backoff * self._rng.uniform(0.8, 1.2))
             backoff = min(2 * backoff, MAX_BACKOFF_S)
@@ -292,6 +297,10 @@ class Client:
 
 def _is_usable(connection: Connection) -> bool:
     return not connection.closed and not connection.expired
+
+
+def _ignore_retry(error: Exception, waited_s: float) -> None:
+    """For programs: the error that ends the retries is the one that counts."""
 
 
 def one_line(error: Exception) -> str:

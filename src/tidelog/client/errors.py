@@ -149,9 +149,11 @@ def api_error(code: int, message: str | None = None) -> ApiError:
 
 
 def raise_for(code: int, message: str | None = None, *, what: str = "") -> None:
-    """Raises what an answer's error code says, naming what it was about; 0 is success."""
+    """Raises what an answer's error code says, naming once what it was about; 0 is success."""
     if code != ErrorCode.NONE:
         error = api_error(code, message)
-        if what:
-            raise ApiError(error.code, f"{what}: {error.message}" if error.message else what)
-        raise error
+        # Brokers send sentences; the code follows in parentheses.
+        words = error.message.removesuffix(".")
+        if what and what.lower() not in words.lower():
+            words = f"{what}: {words}" if words else what
+        raise ApiError(error.code, words)

@@ -75,7 +75,7 @@ async def list_reassignments(
 
     async def attempt() -> list[Reassignment]:
         answer = await (await client.controller()).request(request, ListPartitionReassignmentsResponse)
-        raise_for(answer.error_code, answer.error_message, what="reassignments")
+        raise_for(answer.error_code, answer.error_message)
         return [
             Reassignment(
                 tp=TopicPartition(topic.name, ongoing.partition_index),

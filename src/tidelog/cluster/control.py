@@ -1,7 +1,7 @@
 """How `chaos`, `down` and `status` reach a running supervisor: a line of JSON each way over `DIR/control.sock`.
 
 -> {"command": "kill", "node": 1}
-<- {"ok": true}    or    {"ok": false, "error": "node 1 is killed", "status": 1}
+<- {"ok": true}    or    {"ok": false, "error": "node 1 is paused", "status": 1}
 
 `watch` is answered with a line of the same form as `status` whenever a node's state or links change, until the asker
 hangs up; changes that come faster than it reads are told as one.
@@ -178,7 +178,9 @@ def call(directory: ClusterDir, command: str, **fields: Any) -> dict[str, Any]:
     try:
         connection = control_socket.connect(directory.control_socket, COMMAND_TIMEOUT_S)
     except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise NoSupervisor(f"no cluster is running in {directory}") from error
+        raise NoSupervisor(
+            f"no cluster is running in {directory}: `tidelog up` starts one, --data names another directory"
+        ) from error
     except OSError as error:
         raise ClusterError(f"cannot reach the cluster in {directory}: {error.strerror or error}") from error
     with connection, connection.makefile("rb") as answers:

@@ -69,7 +69,9 @@ def stop_cluster(directory: ClusterDir) -> bool:
     """Stops the cluster in `directory` in order; False when nothing ran there."""
     layout = directory.load()
     if layout is None:
-        raise ClusterError(f"there is no cluster in {directory}")
+        raise ClusterError(
+            f"there is no cluster in {directory}: `tidelog up` creates one, --data names another directory"
+        )
     try:
         call(directory, "down")
     except NoSupervisor:
@@ -101,7 +103,9 @@ def cluster_status(directory: ClusterDir) -> dict[str, Any]:
     """
     layout = directory.load()
     if layout is None:
-        raise ClusterError(f"there is no cluster in {directory}")
+        raise ClusterError(
+            f"there is no cluster in {directory}: `tidelog up` creates one, --data names another directory"
+        )
     try:
         found = {**call(directory, "status"), "supervised": True}
         del found["ok"]

@@ -177,7 +177,8 @@ class SupervisedNode:
     def pause(self) -> None:
         process = self._live_process()
         if self.state not in (NodeState.RUNNING, NodeState.STARTING):
-            raise ClusterError(f"node {self.id} is {self.state.value}")
+            already = "already " if self.state is NodeState.PAUSED else ""
+            raise ClusterError(f"node {self.id} is {already}{self.state.value}")
         self._resumes_as = self.state
         self._move(NodeState.PAUSED)
         process.signal(signal.SIGSTOP)
@@ -196,7 +197,7 @@ class SupervisedNode:
 
     def _live_process(self) -> NodeProcess:
         if self._process is None or not self.alive:
-            raise ClusterError(f"node {self.id} is {self.state.value}")
+            raise ClusterError(f"node {self.id} is not running: its state is {self.state.value}")
         return self._process
 
     async def _watch(self, process: NodeProcess) -> None:

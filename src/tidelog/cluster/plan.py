@@ -261,7 +261,7 @@ def _consecutive(first: int, count: int) -> tuple[int, ...]:
 
 
 def _others(request: ClusterRequest) -> str:
-    return f"{request.port_option} gives the brokers others"
+    return f"choose other ports with {request.port_option}"
 
 
 async def _reserve(reservations: Reservations, port: int, patience_s: float, hint: str) -> None:

@@ -61,7 +61,7 @@ def why_no_spark() -> str | None:
     if no_java is not None:
         return no_java
     missing = [name for name in ("pyspark", "pyarrow", "numba", "numpy") if find_spec(name) is None]
-    return f"{missing[0]} is missing: pip install tidelog[spark]" if missing else None
+    return f"{missing[0]} is missing: pip install 'tidelog[spark]'" if missing else None
 
 
 def kafka_options(bootstrap: str, security: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -37,7 +37,7 @@ def register(spark: "SparkSession", *, push_filters: bool = False) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pyspark", "pyarrow", "numba", "numpy"):
             raise
-        raise ImportError(f"{error.name} is missing: pip install tidelog[spark]") from error
+        raise ImportError(f"{error.name} is missing: pip install 'tidelog[spark]'") from error
     register_source(spark, TidelogDataSource)
     if push_filters:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

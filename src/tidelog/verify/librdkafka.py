@@ -25,7 +25,7 @@ def load() -> Any:
     try:
         import confluent_kafka
     except ImportError as error:
-        raise VerifyError("this runs librdkafka: pip install 'tidelog[test]' (confluent-kafka)") from error
+        raise VerifyError("confluent-kafka is missing: pip install 'tidelog[test]'") from error
     return confluent_kafka
 
 

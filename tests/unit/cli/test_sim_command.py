@@ -85,7 +85,7 @@ def test_the_summary_counts_by_kind(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert " ".join(rows[-1]) == "no invariant broke in 2 seeds"
     counted = {" ".join(row[:-1]): row[-1] for row in rows[4:-1]}
     assert counted == {
-        "WHAT": "TIMES",
+        "TOTAL": "VALUE",
         "seeds": "2",
         "simulated seconds": "60",
         "faults": "6",

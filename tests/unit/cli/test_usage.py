@@ -16,7 +16,6 @@ from tests.cluster.ports import consecutive_ports
 from tests.unit.client.toy_broker import ToyBroker
 from tests.unit.client.toy_sasl import ToySasl
 
-from tidelog.cli import session
 from tidelog.cli.app import app, run
 
 
@@ -284,14 +283,7 @@ def test_what_fails_is_one_line_and_status_one(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_has_no_cluster_yet_is_told_how_to_get_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nobody = os.environ["TIDELOG_BOOTSTRAP"]
-    assert run(["topics", "list"]) == 1
-    assert capsys.readouterr().err == f"tidelog: cannot connect to {nobody}: connection refused\n"
-    # As if it were the default, where somebody may listen on this machine.
-    monkeypatch.setattr(session, "DEFAULT_BOOTSTRAP", nobody)
+def test_a_refused_connection_on_this_machine_names_the_way_to_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["topics", "list"], ["audit"]):
         assert run(command) == 1
         # Of Spark, which would take seconds to start, no word.
@@ -312,7 +304,7 @@ def test_a_port_in_use_is_one_line_before_anything_is_created(
         port = taken.getsockname()[1]
         assert run(["up", "--port", str(port)]) == 1
         assert run(["up", "--port", str(port), "--detach"]) == 1
-        line = f"tidelog: port {port} is in use on 127.0.0.1: --port gives the brokers others\n"
+        line = f"tidelog: port {port} is in use on 127.0.0.1: choose other ports with --port\n"
         assert capsys.readouterr().err == line * 2
         assert run(["up", "--brokers", "1", "--port", str(consecutive_ports(1)), "--ui-port", str(port)]) == 1
         said = capsys.readouterr().err

@@ -38,7 +38,7 @@ async def test_status_and_faults(tmp_path: Path) -> None:
                     state = "running"
                 await ask(directory, command, node=1)
                 assert supervisor.status()[0].state == state
-            with pytest.raises(ClusterError, match="node 1 is stopped"):
+            with pytest.raises(ClusterError, match="node 1 is not running: its state is stopped"):
                 await ask(directory, "kill", node=1)
             with pytest.raises(ClusterError, match="no node 9") as caught:
                 await ask(directory, "kill", node=9)

@@ -83,7 +83,7 @@ async def test_kill_start_and_orderly_stop(tmp_path: Path) -> None:
         assert not alive(killed)
         assert supervisor.node(1).state is NodeState.KILLED
         assert supervisor.node(1).exit_status == -signal.SIGKILL
-        with pytest.raises(ClusterError, match="node 1 is killed"):
+        with pytest.raises(ClusterError, match="node 1 is not running: its state is killed"):
             await supervisor.kill(1)
         await supervisor.start(1)
         assert pid_of(supervisor) != killed
@@ -194,7 +194,7 @@ async def test_a_port_in_use_is_reported_before_anything_is_created(tmp_path: Pa
     with listening() as port, pytest.raises(ClusterError) as caught:
         async with fake_cluster.running(tmp_path / "data", port=port):
             pass
-    assert caught.value.message == f"port {port} is in use on 127.0.0.1: --port gives the brokers others"
+    assert caught.value.message == f"port {port} is in use on 127.0.0.1: choose other ports with --port"
     assert is_empty(tmp_path)
 
 

@@ -135,7 +135,7 @@ def test_what_is_missing_says_how_to_get_it(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; import tidelog.kernel"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.endswith(f"ImportError: {missing} is missing: pip install tidelog[spark]\n")
+    assert done.stderr.endswith(f"ImportError: {missing} is missing: pip install 'tidelog[spark]'\n")
 
 
 def twice(value: int) -> int:
