@@ -7,12 +7,26 @@ made of many small commands stay quick. Above every other package: nothing impor
 
 def main() -> None:
     """Entry point of the installed command."""
-    import io
     import sys
 
+    try:
+        status = _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # During an import, or while an error is printed; a command itself handles ctrl-C.
+        status = 130
+    sys.exit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    from tidelog.cli.streams import prepare_streams
+
+    prepare_streams()
     from tidelog.cli.app import run
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that does not know an ellipsis is shown its number, and no traceback; stderr is so by itself.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    status = run(arguments)
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Python may still wait for threads: then ctrl-C ends it without a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return status

@@ -69,18 +69,18 @@ class LineSender:
         sending: set[asyncio.Task[None]] = set()
         failure: CommandFailed | None = None
         async with asyncio.TaskGroup() as group:
-            async for lines in chunks:
-                try:
+            try:
+                async for lines in chunks:
                     records = self._records(lines)
-                except CommandFailed as error:
-                    failure = error
-                    break
-                if not self._partitions:
-                    self._partitions = await self._count_partitions(records)
-                for partition, batch in self._batches(records):
-                    if len(sending) >= _BATCHES_IN_FLIGHT:
-                        _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-                    sending.add(group.create_task(self._send(partition, batch)))
+                    if not self._partitions:
+                        self._partitions = await self._count_partitions(records)
+                    for partition, batch in self._batches(records):
+                        if len(sending) >= _BATCHES_IN_FLIGHT:
+                            _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+                        sending.add(group.create_task(self._send(partition, batch)))
+            except CommandFailed as error:
+                # The batches in flight are still completed.
+                failure = error
         if failure is not None:
             raise failure
 

@@ -6,6 +6,8 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Final
 
+from tidelog.cli.output import CommandFailed
+
 _CHUNK_BYTES: Final = 256 * 1024
 _CHUNKS_AHEAD: Final = 4
 
@@ -17,15 +19,18 @@ async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
     lock while Python exits.
     """
     loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     # Bounds the queue: the thread reads a chunk only if there is room for it.
     room = threading.Semaphore(_CHUNKS_AHEAD)
 
     def read() -> None:
-        chunk = b"not the end of the input"
-        while chunk:
+        chunk: bytes | OSError = b"not the end of the input"
+        while chunk and not isinstance(chunk, OSError):
             room.acquire()
-            chunk = os.read(fd, _CHUNK_BYTES)
+            try:
+                chunk = os.read(fd, _CHUNK_BYTES)
+            except OSError as error:
+                chunk = error
             try:
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)
             except RuntimeError:
@@ -34,6 +39,8 @@ async def line_chunks(fd: int = 0) -> AsyncIterator[list[bytes]]:
     threading.Thread(target=read, name="stdin", daemon=True).start()
     rest = b""
     while chunk := await chunks.get():
+        if isinstance(chunk, OSError):
+            raise CommandFailed(f"cannot read standard input: {chunk.strerror}")
         room.release()
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:

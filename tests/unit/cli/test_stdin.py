@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tidelog.cli.output import CommandFailed
 from tidelog.cli.stdin import line_chunks
 
 
@@ -36,6 +37,16 @@ def test_lines_come_whole_however_large(text: bytes, lines: list[bytes]) -> None
     finally:
         writer.join()
         os.close(read_end)
+
+
+def test_input_that_cannot_be_read_is_one_line() -> None:
+    read_end, write_end = os.pipe()
+    try:
+        with pytest.raises(CommandFailed, match="cannot read standard input: Bad file descriptor"):
+            asyncio.run(read_all(write_end))
+    finally:
+        os.close(read_end)
+        os.close(write_end)
 
 
 def test_a_writer_is_held_back_while_nobody_takes_its_lines() -> None:

@@ -408,3 +408,33 @@ def test_a_log_of_words_is_no_segment(capsys: pytest.CaptureFixture[str], tmp_pa
     (tmp_path / "server.log").write_text("[2026-01-01 00:00:00,000] INFO node 1 serves (tidelog.node)\n")
     assert run(["dump", str(tmp_path / "server.log")]) == 2
     assert "not a file of a log directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("random-uuid <&- >&-", 0, ""),
+        ("random-uuid <&- >&- 2>&-", 0, ""),
+        ("node --config nowhere >&-", 1, "nowhere"),
+        ("dance <&- >&-", 2, "dance"),
+    ],
+)
+def test_a_closed_standard_stream_is_no_traceback(line: str, status: int, words: str) -> None:
+    script = f"{sys.executable} -m tidelog {line}"
+    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (status, "", 1 if words else 0), ended.stderr
+    assert words in ended.stderr
+
+
+def test_ctrl_c_during_an_import_is_no_traceback() -> None:
+    script = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'tidelog.cli.app': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from tidelog.cli import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
