@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +15,9 @@ from pathlib import Path
 import pytest
 from tests.cluster.commands import TIMEOUT_S, Commands
 
+from tidelog.cluster.supervisor import Supervisor
 from tidelog.testing import Cluster, ClusterError
+from tidelog.testing.cluster import CLUSTERS_VARIABLE
 from tidelog.testing.faults import Faults
 
 
@@ -42,6 +46,34 @@ def test_a_cluster_for_the_length_of_a_block() -> None:
     assert not directory.exists()
     with pytest.raises(ClusterError, match="not running"):
         _ = cluster.bootstrap
+
+
+def test_ctrl_c_during_the_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CLUSTERS_VARIABLE, str(tmp_path))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    nodes = []
+
+    async def interrupted(supervisor: Supervisor) -> None:
+        for node in supervisor.layout.nodes:
+            await supervisor.node(node.id).start()
+            nodes.append(os.pidfd_open(supervisor.status()[0].pid or 0))
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Supervisor, "start_all", interrupted)
+    cluster = Cluster()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cluster.__enter__()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert list(tmp_path.iterdir()) == []
+    (node,) = nodes
+    assert select.select([node], [], [], 0)[0], "the node still runs"
+    os.close(node)
+    assert "tidelog-cluster" not in [thread.name for thread in threading.enumerate()]
+    # Closed already.
+    cluster.__exit__(None, None, None)
 
 
 @pytest.mark.rule("C3")

@@ -18,6 +18,9 @@ _MAX_WAKES: Final = 4096
 
 def import_node() -> None:
     """Imports everything a node needs, so that a forked node starts with it."""
+    # The thread that started this process may block signals. A node must see SIGTERM, and its parent SIGCHLD.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
     import stringprep  # noqa: F401
 
     import uvloop  # noqa: F401

@@ -10,6 +10,7 @@ Orders and answers are messages of JSON on one unix socket:
 -> {"run": ["--config", "…/server.properties"], "output": "…/console.log", "name": "node-1", "tied": true,
     "inherit": ["--links-fd"]}            with one descriptor for each option in `inherit`
 <- {"started": 4711}
+<- {"failed": "Resource temporarily unavailable"}    the nodes that run are not affected
 <- {"ended": 4711, "status": 0}           the exit status, or minus the signal
 
 The nursery ends when the supervisor shuts the socket down. Nodes that are `tied` die with the nursery, however it ends
@@ -21,6 +22,7 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from tidelog.broker.forked import Children, die_with, import_node, name_process
@@ -65,7 +67,11 @@ def _obey(orders: socket.socket, children: Children) -> None:
             order, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER_BYTES, _MAX_DESCRIPTORS)
             if not order:
                 return
-            _answer(orders, {"started": _start(json.loads(order), descriptors, orders, children)})
+            try:
+                answer: dict[str, int | str] = {"started": _start(json.loads(order), descriptors, orders, children)}
+            except OSError as error:
+                answer = {"failed": error.strerror or str(error)}
+            _answer(orders, answer)
             for descriptor in descriptors:
                 os.close(descriptor)
 
@@ -113,7 +119,7 @@ def _become(
         os._exit(status)
 
 
-def _answer(orders: socket.socket, message: dict[str, int]) -> None:
+def _answer(orders: socket.socket, message: Mapping[str, int | str]) -> None:
     orders.send(json.dumps(message).encode())
 
 

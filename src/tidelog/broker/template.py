@@ -7,15 +7,18 @@ socket, the environment (`NAME=VALUE`, each ended by a zero byte) and the workin
 
 <- {"nursery": 4711}                   with a pidfd of the new nursery
 <- {"stale": "…/broker/node.py"}       this imported file has changed since: nothing was forked
+<- {"failed": "Resource temporarily unavailable"}
 
 A nursery starts with exactly that environment and working directory, so one cluster cannot see those of another. It
 dies with the template, and the template dies with PARENT. After the socket is shut down, the template ends as soon as
 the last of its nurseries has ended.
 """
 
+import errno
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -27,8 +30,6 @@ from tidelog.broker.nursery import serve
 ORDER: Final = b"fork"
 _DESCRIPTORS: Final = 3
 _READ_BYTES: Final = 1024 * 1024
-# Time stamps of files come from a coarser clock than `time_ns`: at most one tick of the kernel's slowest timer.
-_TICK_NS: Final = 10_000_000
 
 # Device, inode, size, and the times of the last changes to content and inode.
 _Identity = tuple[int, int, int, int, int]
@@ -38,24 +39,24 @@ class ImportedFiles:
     """The files this process was imported from, to see whether one of them has changed since."""
 
     def __init__(self, began_ns: int) -> None:
-        self._identities: dict[str, _Identity | None] = {}
-        for module in list(sys.modules.values()):
-            path = getattr(module, "__file__", None)
-            if path is not None:
-                found = _identity(path)
-                # A file that changed during the import may have been read before or after: treat it as changed.
-                changed_meanwhile = found is not None and found[-1] > began_ns - _TICK_NS
-                self._identities[path] = None if changed_meanwhile else found
+        paths: list[str | None] = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        self._identities = {path: _identity(path) for path in paths if path is not None}
+        ended_ns = time.time_ns()  # noqa: TID251 - compared with the time stamps of files
+        # A file that changed during the import may have been read before or after. One with a time in the future has
+        # not: the clock of this machine or of its file server is wrong.
+        self._unsure = next(
+            (path for path, found in self._identities.items() if found and began_ns <= found[-1] <= ended_ns), None
+        )
 
     def changed(self) -> str | None:
-        """The path of a file that has changed since the import, if any."""
-        for path, before in self._identities.items():
-            if before is None or _identity(path) != before:
-                return path
-        return None
+        """The path of a file that has changed since the import or during it, if any."""
+        if self._unsure is not None:
+            return self._unsure
+        return next((path for path, before in self._identities.items() if _identity(path) != before), None)
 
 
 def _identity(path: str) -> _Identity | None:
+    """None: there is no such file, as for a module in an archive."""
     try:
         found = os.stat(path)
     except OSError:
@@ -64,7 +65,8 @@ def _identity(path: str) -> _Identity | None:
 
 
 def main() -> None:
-    began_ns = time.time_ns()  # noqa: TID251 - compared with the time stamps of files
+    # Its owner created this file just before it started this process, which had imported nothing then.
+    began_ns = os.fstat(sys.stderr.fileno()).st_ctime_ns
     orders, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     die_with(parent)
     name_process("tidelog-template")
@@ -73,6 +75,8 @@ def main() -> None:
     children = Children()
     nurseries: set[int] = set()
     waits_for: list[socket.socket | Children] = [orders, children]
+    # A template that was started for an order is as new as it can be.
+    is_first = True
     while orders in waits_for or nurseries:
         readable, _, _ = select.select(waits_for, [], [])
         if children in readable:
@@ -84,30 +88,46 @@ def main() -> None:
                 continue
             answer: dict[str, int | str] = {}
             pidfds = []
-            stale = files.changed()
-            if stale is None:
-                pid = _fork(orders, children, *descriptors)
-                nurseries.add(pid)
-                answer["nursery"] = pid
-                # Opened before the child can be reaped: its process id cannot belong to another process yet.
-                pidfds.append(os.pidfd_open(pid))
-            else:
+            stale = None if is_first else files.changed()
+            is_first = False
+            if stale is not None:
                 answer["stale"] = stale
+            else:
+                try:
+                    pid, pidfd = _fork(orders, children, descriptors)
+                except OSError as error:
+                    # Running clusters go on.
+                    answer["failed"] = error.strerror or str(error)
+                else:
+                    nurseries.add(pid)
+                    pidfds.append(pidfd)
+                    answer["nursery"] = pid
             try:
                 socket.send_fds(orders, [json.dumps(answer).encode()], pidfds)
             except (BrokenPipeError, ConnectionResetError):
-                # Its owner gave up waiting, and the new nursery sees the end of its own socket.
                 waits_for.remove(orders)
+                orders.close()
+                # Its owner gave up waiting. Another template may already have a nursery on the same socket.
+                for pidfd in pidfds:
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             for descriptor in (*descriptors, *pidfds):
                 os.close(descriptor)
 
 
-def _fork(orders: socket.socket, children: Children, *descriptors: int) -> int:
+def _fork(orders: socket.socket, children: Children, descriptors: list[int]) -> tuple[int, int]:
+    """The new nursery: its process id, and a pidfd."""
+    if len(descriptors) != _DESCRIPTORS:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         _become(orders, children, parent, *descriptors)
-    return pid
+    try:
+        # The child is not reaped yet, so its process id cannot belong to another process.
+        return pid, os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        raise
 
 
 def _become(

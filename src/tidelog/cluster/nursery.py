@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,7 @@ BROKER: Final = (sys.executable, "-m", "tidelog.broker")
 # A nursery only forks. One that takes so long to answer hangs, even while the machine is busy.
 ANSWER_S: Final = 60.0
 _STOP_S: Final = 5.0
+_GONE: Final = "the process that forks the nodes has ended"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 
 
@@ -144,8 +146,8 @@ class Nursery:
         self._starting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._children: dict[int, NurseryChild] = {}
-        # The node that `run` waits for; answers come in the order of the orders.
-        self._started: asyncio.Future[NurseryChild | None] | None = None
+        # The node that `run` waits for, or why there is none; answers come in the order of the orders.
+        self._started: asyncio.Future[NurseryChild | str] | None = None
         self._one_at_a_time = asyncio.Lock()
 
     def start(self) -> None:
@@ -190,7 +192,7 @@ class Nursery:
             "tied": self._tied,
             "inherit": list(inherit),
         }
-        gone = ClusterError(f"cannot start {name}: the process that forks the nodes has ended")
+        gone = ClusterError(f"cannot start {name}: {_GONE}")
         async with self._one_at_a_time:
             self.start()
             await self._until_started()
@@ -200,7 +202,7 @@ class Nursery:
             try:
                 socket.send_fds(self._orders, [json.dumps(order).encode()], list(inherit.values()))
                 async with asyncio.timeout(ANSWER_S):
-                    child = await self._started
+                    answer = await self._started
             except (BrokenPipeError, ConnectionResetError) as error:
                 raise gone from error
             except TimeoutError as error:
@@ -212,9 +214,9 @@ class Nursery:
                 ) from error
             finally:
                 self._started = None
-        if child is None:
-            raise gone
-        return child
+        if isinstance(answer, str):
+            raise ClusterError(f"cannot start {name}: {answer}")
+        return answer
 
     async def close(self) -> None:
         """Ends the nursery; nodes that are tied to it end too."""
@@ -250,11 +252,14 @@ class Nursery:
             self._close_socket(self._orders)
         self._breeder.release()
         self._process = self._starting = None
-        # Its tied nodes end now.
-        for child in self._children.values():
-            child.watch(-signal.SIGKILL)
+        children = list(self._children.values())
         self._children.clear()
-        self._tell_starter(None)
+        for child in children:
+            child.watch(-signal.SIGKILL)
+        self._tell_starter(_GONE)
+        if self._tied:
+            # They end now. Until then they may write to their directory, which the caller is about to remove.
+            await asyncio.gather(*(child.wait() for child in children))
 
     def _read(self, orders: socket.socket) -> None:
         """Everything that has come."""
@@ -280,14 +285,17 @@ class Nursery:
             child = NurseryChild(message["started"])
             self._children[child.pid] = child
             if not self._tell_starter(child):
-                # Whoever ordered it was cancelled: nobody else would ever end it.
-                child.send_signal(signal.SIGKILL)
+                # `run` was cancelled, and nothing else would end this node. It may have ended by itself.
+                with suppress(ProcessLookupError):
+                    child.send_signal(signal.SIGKILL)
+        elif "failed" in message:
+            self._tell_starter(message["failed"])
         else:
             self._children.pop(message["ended"]).ended(message["status"])
 
-    def _tell_starter(self, child: NurseryChild | None) -> bool:
+    def _tell_starter(self, answer: NurseryChild | str) -> bool:
         """Whether anything still waits for the answer."""
         if self._started is None or self._started.done():
             return False
-        self._started.set_result(child)
+        self._started.set_result(answer)
         return True

@@ -7,8 +7,11 @@ fixed when its template starts; if one of these differs, the template no longer 
 import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+from tidelog.cluster.errors import ClusterError
 
 # Variables that the loader, the C library or Python read only once, when a process starts. Coverage's hook too.
 _READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "OPENSSL_", "COV")
@@ -19,12 +22,17 @@ _STATUS: Final = frozenset(
     }
 )  # fmt: skip
 _LIMITS: Final = tuple(sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")))
-_NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+# Files of a process that describe what its children get from it. Which of them exist depends on the kernel.
+_FILES: Final = ("cgroup", "oom_score_adj")
+_LINKS: Final = ("ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/user", "ns/uts", "root")
 
 
 def inherited() -> tuple[object, ...]:
     """Comparable: equal for as long as a process started now would start like one that was started before (Linux)."""
-    status = (line.partition(b":") for line in Path("/proc/self/status").read_bytes().splitlines())
+    try:
+        status = [line.partition(b":") for line in Path("/proc/self/status").read_bytes().splitlines()]
+    except OSError as error:
+        raise ClusterError(f"cannot read /proc/self/status, which every start of a cluster needs: {error}") from error
     return (
         sys.executable,
         package_root(),
@@ -32,9 +40,16 @@ def inherited() -> tuple[object, ...]:
         tuple((name, value) for name, _, value in status if name in _STATUS),
         tuple(resource.getrlimit(limit) for limit in _LIMITS),
         os.getpriority(os.PRIO_PROCESS, 0),
-        tuple(Path(f"/proc/self/ns/{name}").readlink() for name in _NAMESPACES),
-        Path("/proc/self/root").readlink(),
+        tuple(_if_exists(Path.read_bytes, name) for name in _FILES),
+        tuple(_if_exists(Path.readlink, name) for name in _LINKS),
     )
+
+
+def _if_exists(read: Callable[[Path], object], name: str) -> object:
+    try:
+        return read(Path("/proc/self", name))
+    except FileNotFoundError:
+        return None
 
 
 def package_root() -> str:

@@ -102,7 +102,7 @@ async def run_cluster(
     try:
         async with supervised(
             request,
-            end=lambda supervisor: _stop(supervisor, force),
+            end=lambda supervisor: stop_or_kill(supervisor, force),
             on_down=stop.set,
             on_event=on_event,
             probe=probe,
@@ -136,6 +136,7 @@ async def _until(work: Coroutine[Any, Any, object], stop: asyncio.Event) -> bool
         await asyncio.gather(task, stopping, return_exceptions=True)
 
 
-async def _stop(supervisor: Supervisor, force: asyncio.Event) -> None:
+async def stop_or_kill(supervisor: Supervisor, force: asyncio.Event) -> None:
+    """Stops all nodes in order. Kills them when `force` is set."""
     if not await _until(supervisor.stop_all(), force):
         await supervisor.kill_all()

@@ -10,6 +10,7 @@ child of this process would now inherit something else (`process_state`). A repl
 
 import asyncio
 import atexit
+import errno
 import json
 import os
 import queue
@@ -85,10 +86,19 @@ class _Template:
         if not answer:
             raise _Replaced(self._last_words())
         self.orders.settimeout(ANSWER_S)
-        if not pidfds:
-            raise _Replaced(f"{json.loads(answer)['stale']} has changed")
-        self.nurseries += 1
-        return pidfds[0]
+        match json.loads(answer):
+            case {"nursery": _} if pidfds:
+                # `recv_fds` ignores flags that say so.
+                os.set_inheritable(pidfds[0], False)
+                self.nurseries += 1
+                return pidfds[0]
+            case {"stale": path}:
+                raise _Replaced(f"{path} has changed")
+            case {"failed": reason}:
+                raise ClusterError(f"cannot fork the process that forks the nodes: {reason}")
+            case _:
+                # The nursery sees the end of its socket.
+                raise ClusterError(f"cannot watch the process that forks the nodes: {os.strerror(errno.EMFILE)}")
 
     def _last_words(self) -> str:
         said = os.pread(self._said, _MAX_ANSWER_BYTES, max(0, os.fstat(self._said).st_size - _MAX_ANSWER_BYTES))

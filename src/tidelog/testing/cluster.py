@@ -18,7 +18,7 @@ from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.plan import ClusterRequest
 from tidelog.cluster.process import last_lines
 from tidelog.cluster.properties import check_settings
-from tidelog.cluster.run import supervised
+from tidelog.cluster.run import stop_or_kill, supervised
 from tidelog.cluster.states import NodeState
 from tidelog.cluster.supervisor import Supervisor
 from tidelog.testing import leftovers
@@ -82,6 +82,8 @@ class Cluster:
         # What `_start` has opened so far, and how its nodes end.
         self._opened = AsyncExitStack()
         self._ends_in_order = True
+        # Set by ctrl-C while the nodes stop: kills them.
+        self._force = asyncio.Event()
         # The process that entered the block.
         self._owner = -1
         self._client: Client | None = None
@@ -94,6 +96,7 @@ class Cluster:
             leftovers.remove_old_once()
             self._temporary = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX, dir=kept_clusters()))
         self._owner = os.getpid()
+        self._force = asyncio.Event()
         self._thread = LoopThread("tidelog-cluster")
         try:
             self._thread.call(self._start())
@@ -109,6 +112,9 @@ class Cluster:
     ) -> None:
         if self._owner != os.getpid():
             # A process that the user forked inside the block: the cluster goes on, and belongs to the parent.
+            return
+        if self._thread is None:
+            # It has been closed already.
             return
         if error is not None and self._temporary is not None:
             self.keep = True
@@ -320,7 +326,10 @@ class Cluster:
         self._opened.push_async_callback(self._client.close)
 
     async def _end_nodes(self, supervisor: Supervisor) -> None:
-        await (supervisor.stop_all() if self._ends_in_order else supervisor.kill_all())
+        if self._ends_in_order:
+            await stop_or_kill(supervisor, self._force)
+        else:
+            await supervisor.kill_all()
 
     def _close(self, *, failed: bool) -> None:
         assert self._thread is not None
@@ -329,14 +338,14 @@ class Cluster:
         if self._temporary is not None and self.keep:
             leftovers.unmark(self._temporary)
         try:
-            self._thread.call(self._opened.aclose())
+            self._thread.call(self._opened.aclose(), on_interrupt=self._force.set)
         finally:
             self._thread.close()
             self._thread = self._supervisor = self._client = self._witnesses = None
             if self._temporary is not None and self.keep:
                 _remove_sockets(self._temporary)
             elif self._temporary is not None:
-                shutil.rmtree(self._temporary)
+                _remove(self._temporary)
             self._temporary = None
 
     async def _describe(self, topic: str, partition: int) -> topics.PartitionDescription:
@@ -396,6 +405,15 @@ class Cluster:
                 "read `cluster.bootstrap` before the fork, or start a cluster here"
             )
         return part
+
+
+def _remove(directory: Path) -> None:
+    try:
+        shutil.rmtree(directory)
+    except KeyboardInterrupt:
+        # Nothing removes half of it later: its mark may be gone.
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
 
 
 def _remove_sockets(directory: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -16,13 +16,27 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs `work` there and waits for it here; ctrl-C here cancels it there."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def call(self, work: Coroutine[Any, Any, T], *, on_interrupt: Callable[[], object] | None = None) -> T:
+        """Runs `work` there and waits for it here, until it has ended.
+
+        Ctrl-C here cancels it there, or calls `on_interrupt` there. A second one ends the wait.
+        """
+        tasks: list[asyncio.Task[T]] = []
+
+        async def run() -> T:
+            tasks.append(asyncio.create_task(work))
+            return await tasks[0]
+
+        async def interrupt() -> None:
+            # `run` has made its first step, unless ctrl-C came before it was handed over.
+            if tasks:
+                (on_interrupt or tasks[0].cancel)()
+                await asyncio.wait(tasks)
+
         try:
-            return future.result()
+            return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
         except KeyboardInterrupt:
-            future.cancel()
+            asyncio.run_coroutine_threadsafe(interrupt(), self._loop).result()
             raise
 
     def close(self) -> None:

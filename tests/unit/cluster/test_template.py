@@ -52,6 +52,24 @@ def children_of(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
+def write_module(path: Path, code: str) -> None:
+    """Returns when a template that starts now is sure to import this code: the clock of files has moved on."""
+    path.write_text(code)
+    clock = path.with_suffix(".clock")
+    clock.touch()
+    while clock.stat().st_ctime_ns <= path.stat().st_ctime_ns:
+        clock.touch()
+
+
+def has_socket(pid: int) -> bool:
+    return any(str(fd.readlink()).startswith("socket:") for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def blocked_signals(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("SigBlk:")[2].split()[0], 16)
+
+
 def runs(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
@@ -95,12 +113,13 @@ async def test_a_node_has_the_environment_and_the_directory_of_the_moment(
 ) -> None:
     seen = tmp_path / "seen"
     # Python imports this module at every start. Its hook runs in each process that is forked.
-    (tmp_path / "sitecustomize.py").write_text(
+    write_module(
+        tmp_path / "sitecustomize.py",
         "import os\n"
         "def note():\n"
         f"    with open({str(seen)!r}, 'a') as file:\n"
         "        print(os.environ.get('FRUIT'), os.getcwd(), file=file)\n"
-        "os.register_at_fork(after_in_child=note)\n"
+        "os.register_at_fork(after_in_child=note)\n",
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = []
@@ -185,9 +204,80 @@ async def test_a_template_that_hangs_is_replaced_and_its_clusters_go_on(
         os.kill(before, signal.SIGSTOP)
         async with a_nursery() as other:
             assert await template_of(other, tmp_path) != before
+            os.kill(before, signal.SIGCONT)
+            # It obeys the order too late. Its nursery must not take orders of the new one: they share a socket.
+            async with asyncio.timeout(GONE_S):
+                while has_socket(before) or len(children_of(before)) > 1:
+                    await asyncio.sleep(0.001)
+            os.kill(before, signal.SIGSTOP)
         assert node.returncode is None and not select.select([hanging], [], [], 0)[0]
     # Its last cluster has ended.
     until_gone(hanging)
+
+
+async def test_a_fork_that_fails_leaves_the_running_clusters_alone(
+    shared: template.SharedTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = tmp_path / "no-more-processes"
+    write_module(
+        tmp_path / "sitecustomize.py",
+        "import errno, os, sys\n"
+        "fork = os.fork\n"
+        "def limited():\n"
+        f"    if os.path.exists({str(full)!r}):\n"
+        "        raise OSError(errno.EAGAIN, 'no more processes')\n"
+        "    return fork()\n"
+        "os.fork = limited\n",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    async with a_nursery() as nursery:
+        node, before = await waiting_node(nursery, tmp_path)
+        full.touch()
+        with pytest.raises(ClusterError, match="no more processes"):
+            await waiting_node(nursery, tmp_path)
+        async with a_nursery() as other:
+            with pytest.raises(ClusterError, match="no more processes"):
+                await waiting_node(other, tmp_path)
+            full.unlink()
+            assert await template_of(other, tmp_path) == before
+        assert await template_of(nursery, tmp_path) == before
+        assert node.returncode is None
+
+
+async def test_a_node_does_not_inherit_blocked_signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+    try:
+        own = template.SharedTemplate()
+        monkeypatch.setattr(template, "_shared", own)
+        async with a_nursery() as nursery:
+            node, _ = await waiting_node(nursery, tmp_path)
+            blocked = blocked_signals(node.pid)
+        own.end_idle()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert blocked == 0
+
+
+async def test_programs_that_the_user_starts_do_not_inherit_a_nursery(shared: template.SharedTemplate) -> None:
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with its:
+            forked, pidfd = await shared.fork(its)
+        assert not os.get_inheritable(pidfd)
+        os.close(pidfd)
+    shared.release(forked)
+
+
+async def test_a_file_that_changes_while_the_template_imports_does_not_prevent_the_start(
+    shared: template.SharedTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.utime(__file__)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    async with a_nursery() as nursery:
+        before = await template_of(nursery, tmp_path)
+    # Which content it had imported is not certain: the next cluster does not use it.
+    async with a_nursery() as nursery:
+        assert await template_of(nursery, tmp_path) != before
 
 
 async def test_a_template_that_cannot_import_the_node_says_why(
@@ -335,3 +425,18 @@ def test_a_file_that_changes_during_the_import_counts_as_changed(
     module.__file__ = str(file)
     monkeypatch.setitem(sys.modules, "some_module", module)
     assert ImportedFiles(file.stat().st_ctime_ns).changed() == str(file)
+
+
+def test_a_file_from_the_future_and_one_in_an_archive_are_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "some_module.py"
+    file.write_text("x = 1\n")
+    for path in (file, tmp_path / "modules.zip" / "other_module.py"):
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+    # The clock is an hour behind the time stamps.
+    now_ns = file.stat().st_ctime_ns - 3600 * 10**9
+    monkeypatch.setattr("time.time_ns", lambda: now_ns)
+    assert ImportedFiles(now_ns - 10**9).changed() is None
