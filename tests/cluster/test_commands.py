@@ -6,10 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.cluster.commands import Commands
 
+from tidelog.cli import export
+from tidelog.cli.app import run
+from tidelog.cli.output import INTERRUPTED
 from tidelog.testing import Cluster
 
 
@@ -197,6 +201,21 @@ def test_a_complete_reassignment_is_a_change_for_programs_too(tidelog: Commands)
     change = {"topic": "settled", "partition": 0, "replicas": [1], "adding": [], "removing": []}
     assert tidelog.json("reassign", "settled", "--partition", "0", "--replicas", "1", "--wait") == [change]
     assert tidelog.json("reassign", "settled", "--partition", "0", "--wait") == [change]
+
+
+def test_an_export_that_is_interrupted_before_it_writes_leaves_no_directory(
+    cluster: Cluster, tidelog: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tidelog.run("topics", "create", "interrupted")
+
+    def interrupt(*_: object) -> None:
+        assert directory.is_dir()
+        raise KeyboardInterrupt
+
+    directory = tmp_path / "new" / "exported"
+    monkeypatch.setattr(export, "on_spark", interrupt)
+    assert run(["export", "interrupted", str(directory), "--bootstrap", cluster.bootstrap]) == INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_groups(tidelog: Commands) -> None:

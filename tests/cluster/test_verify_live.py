@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.clients.waiting import wait_until
 from tests.cluster.commands import TIMEOUT_S, Commands
 
@@ -104,10 +103,9 @@ def test_too_little_is_inconclusive() -> None:
         assert said.startswith("tidelog: verify inconclusive: ") and "fewer than 1000000" in said
 
 
-@pytest.mark.parametrize("arguments", [["--replication-factor", "3"], ["--topic", "no/name"]], ids=" ".join)
-def test_what_the_cluster_refuses_is_one_line(arguments: list[str]) -> None:
+def test_what_the_cluster_refuses_is_one_line() -> None:
     with Cluster(brokers=1) as cluster:
-        assert "topic" in verify(cluster, "--seconds", "1", *arguments, status=1)
+        assert "topic" in verify(cluster, "--seconds", "1", "--replication-factor", "3", status=1)
 
 
 def test_an_interrupted_run_gives_the_cluster_back_whole() -> None:
@@ -120,3 +118,4 @@ def test_an_interrupted_run_gives_the_cluster_back_whole() -> None:
             assert process.communicate(timeout=TIMEOUT_S) == ("", "")
         assert process.returncode == INTERRUPTED
         assert cluster.pid(1) is not None
+        assert Commands(cluster.bootstrap).json("topics", "list") == []

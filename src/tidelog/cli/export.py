@@ -60,7 +60,7 @@ def export(
     security = security_properties(command_config)
     # Before Spark has started: that takes seconds.
     with_client(bootstrap, lambda client: client.topic(topic), command_config)
-    _make(directory)
+    created = _make(directory)
 
     def work(spark: "SparkSession") -> "Exported":
         from tidelog.jobs.export.folder import BadFolder, Mode
@@ -86,7 +86,12 @@ def export(
                 f"{error}. With --allow-data-loss the export continues with the remaining records"
             ) from error
 
-    done = on_spark("tidelog export", master, work, f"exporting {topic}")
+    try:
+        done = on_spark("tidelog export", master, work, f"exporting {topic}")
+    except BaseException:
+        # Also after ctrl-C. A run that has written something leaves it to the next one.
+        _remove_empty(created)
+        raise
     if as_json:
         print_json(
             {
@@ -110,8 +115,20 @@ def export(
         print(f"{new} in {directory}{swept}")
 
 
-def _make(directory: Path) -> None:
+def _make(directory: Path) -> list[Path]:
+    """Creates the directory, and returns it and its parents as far as they are new, the deepest first."""
+    created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        _remove_empty(created)
         raise CommandFailed(f"{directory}: {error.strerror or error}") from error
+    return created
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        if folder.is_dir():
+            if any(folder.iterdir()):
+                return
+            folder.rmdir()

@@ -256,7 +256,8 @@ async def _plan_new(request: ClusterRequest, reservations: Reservations, rng: ra
 
 def _consecutive(first: int, count: int) -> tuple[int, ...]:
     if not 1 <= first <= 65536 - count:
-        raise BadRequest(f"{count} brokers do not fit between port {first} and port 65535")
+        brokers = "1 broker does" if count == 1 else f"{count} brokers do"
+        raise BadRequest(f"{brokers} not fit between port {first} and port 65535: --port is a number from 1 to 65535")
     return tuple(range(first, first + count))
 
 

@@ -78,6 +78,7 @@ async def run(
         replication_factor=workload.replicas(brokers),
         config=workload.topic_config(brokers),
     )
+    keep = workload.keep_topic
     try:
         watch = Watch(client.metadata.brokers, workload.topic, workload.partitions, workload.security)
         session = _Session(kafka, plan, watch, driver, on_progress)
@@ -85,16 +86,13 @@ async def run(
             await session.live()
         finally:
             await session.close()
-    except Exception:
-        # There is no verdict, so the topic is no evidence.
-        if not workload.keep_topic:
+        judgement = await asyncio.to_thread(judge, session.history, plan.thresholds, plan.faults.kinds)
+        # A log that shows a bug is kept: it is the evidence.
+        keep = keep or judgement.verdict is Verdict.FAILED
+    finally:
+        # Also after ctrl-C: without a verdict the topic is no evidence.
+        if not keep:
             await delete_topic(client, workload.topic)
-        raise
-    judgement = await asyncio.to_thread(judge, session.history, plan.thresholds, plan.faults.kinds)
-    # A log that shows a bug is kept: it is the evidence.
-    keep = workload.keep_topic or judgement.verdict is Verdict.FAILED
-    if not keep:
-        await delete_topic(client, workload.topic)
     return session.result(judgement, topic_kept=keep)
 
 

@@ -424,7 +424,7 @@ async def test_a_failed_format_leaves_no_half_made_cluster(tmp_path: Path) -> No
         ({"brokers": 100}, "too many for one machine: at most 99"),
         ({"brokers": 0}, "at least one broker"),
         ({"settings": {"listeners": "PLAINTEXT://0.0.0.0:1"}}, "set by the cluster itself"),
-        ({"port": 70000}, "do not fit between port 70000 and port 65535"),
+        ({"port": 70000}, "1 broker does not fit between port 70000 and port 65535"),
     ],
 )
 async def test_requests_that_make_no_sense(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
