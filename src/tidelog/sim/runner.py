@@ -90,17 +90,25 @@ def run_seeds(seeds: Iterable[int], settings: Settings, *, processes: int = 1) -
     if processes <= 1:
         yield from map(work, seeds)
         return
+    others = set(multiprocessing.active_children())
     # Fresh interpreters: nothing of this one may reach a run.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = iter(seeds)
-        with _deaf_to_interrupts():
-            under_way = [pool.submit(work, seed) for seed in islice(waiting, processes * _AHEAD)]
         try:
+            with _deaf_to_interrupts():
+                under_way = [pool.submit(work, seed) for seed in islice(waiting, processes * _AHEAD)]
             while under_way:
                 yield under_way.pop(0).result()
                 under_way += [pool.submit(work, seed) for seed in islice(waiting, 1)]
-        finally:
-            pool.shutdown(cancel_futures=True)
+        except BaseException:
+            # A seed in progress may need half a minute. After ctrl-C, or a seed that failed, its result is not needed.
+            pool.shutdown(wait=False, cancel_futures=True)
+            workers = set(multiprocessing.active_children()) - others
+            for worker in workers:
+                worker.terminate()
+            for worker in workers:
+                worker.join()
+            raise
 
 
 @contextmanager

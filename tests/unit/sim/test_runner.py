@@ -1,5 +1,8 @@
 """Many seeds, added up; and a failing one made smaller."""
 
+import multiprocessing
+from collections.abc import Iterator
+
 import pytest
 from tests.unit.sim.outcomes import outcome_of
 
@@ -8,6 +11,7 @@ from tidelog.sim.campaign import Outcome, Settings
 from tidelog.sim.checks.failure import Failure
 from tidelog.sim.faults.kinds import KINDS
 from tidelog.sim.faults.plan import PlannedFault
+from tidelog.sim.runner import run_seeds
 
 SETTINGS = Settings(profiles=("time",))
 PLAN = [PlannedFault(number=number, at_s=float(number), kind="clock_jump") for number in range(12)]
@@ -44,6 +48,20 @@ def test_totals_of_several_runs_are_added_up() -> None:
     whole.add(outcome_of(3, PLAN, clock_skew=2, isr=6))
     first.merge(second)
     assert first == whole
+
+
+def test_an_interrupt_does_not_wait_for_the_seeds_in_progress() -> None:
+    """Each of these seeds would run for hours."""
+
+    def interrupted() -> Iterator[int]:
+        yield 0
+        yield 1
+        raise KeyboardInterrupt
+
+    others = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt):
+        next(run_seeds(interrupted(), Settings(seconds=1e6), processes=2))
+    assert not set(multiprocessing.active_children()) - others
 
 
 def test_a_failing_plan_is_reduced_to_the_faults_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
