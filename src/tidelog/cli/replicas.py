@@ -46,7 +46,7 @@ def replicas(
 ) -> None:
     """Show each replica of a topic: role, ISR membership, leader epoch, offsets and lag.
 
-    Offsets are those the replica itself reports. Lag, ISR and the time it last caught up are those its leader reports.
+    Each replica reports its own offsets. The leader reports ISR, lag, and when a replica last caught up.
     """
     view = View(
         to_json=lambda found: [as_dict(each) for each in found],

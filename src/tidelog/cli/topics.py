@@ -130,7 +130,7 @@ def list_command(
 ) -> None:
     """List topics by name, one per line.
 
-    Internal topics are left out, in --json too, and one line on stderr names them. --internal lists them.
+    Without --internal, internal topics are not listed, in --json too; one line on stderr names them.
     """
     if internal and exclude_internal:
         raise bad_usage("--internal and --exclude-internal contradict each other")
