@@ -14,6 +14,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, TimestampType, VariantType
 
 _PLAIN: Final = re.compile(r"\w+", re.ASCII)
+# After a name: the first characters, and those that begin with something else than a number.
+_HEAD: Final = 16
+_NO_NUMBER: Final = r"^\s*:\s*[^\s0-9-]"
 # An escaped letter: a name may be written with some.
 _ESCAPED: Final = "\\u00"
 
@@ -57,8 +60,21 @@ def _may_have(text: Column, schema: StructType, options: Mapping[str, str]) -> C
     names = sorted(set(_leaves("", schema)))
     if not all(_PLAIN.fullmatch(name) for name in names) or any(each.lower().startswith("allow") for each in options):
         return None
-    # One search for all names, since each search reads the whole text.
-    return f.contains(text, f.lit(_ESCAPED)) | text.rlike(rf"[\"'](?:{'|'.join(names)})[\"']\s*:\s*-?[0-9]")
+    found = f.contains(text, f.lit(_ESCAPED))
+    for name in names:
+        found = found | f.contains(text, f.lit(f"'{name}'")) | _may_be_number(text, name)
+    return found
+
+
+def _may_be_number(text: Column, name: str) -> Column:
+    """Whether a number may follow the quoted name. It searches bytes: a regex over all costs as much as the parse."""
+    quoted = f'"{name}"'
+    before, after = f.substring_index(text, quoted, 1), f.substring_index(text, quoted, -1)
+    rest = f.octet_length(text) - f.octet_length(before) - f.octet_length(after)
+    is_once = rest == len(quoted)
+    is_no_number = f.substring(after, 1, _HEAD).rlike(_NO_NUMBER)
+    anywhere = text.rlike(rf"{quoted}\s*:\s*-?[0-9]")
+    return f.contains(text, f.lit(quoted)) & f.when(is_once, ~is_no_number).otherwise(anywhere)
 
 
 def _leaves(name: str, kind: DataType) -> Iterator[str]:
