@@ -201,7 +201,8 @@ def test_a_reassignment_is_waited_for_and_its_throttle_taken_away(cluster: Clust
     tidelog.run("topics", "create", "carried", "--replica-assignment", "1:2", "--config", "retention.ms=-1")
     tidelog.run("produce", "carried", stdin="".join(f"{number}\n" for number in range(1000)))
     move = ("reassign", "carried", "--partition", "0", "--replicas", "4,3", "--throttle", "10000000", "--wait")
-    assert tidelog.json(*move) == []
+    change = {"topic": "carried", "partition": 0, "replicas": [4, 3], "adding": [], "removing": []}
+    assert tidelog.json(*move) == [change]
     assert "no partition 7" in tidelog.run("reassign", "carried", "--partition", "7", "--wait", status=1)
     cluster.wait_isr("carried", 0, {3, 4})
     (partition,) = tidelog.json("topics", "describe", "carried")[0]["partitions"]
