@@ -34,7 +34,7 @@ class HandMade:
         arguments = ["format", "--config", str(self._config(node)), f"--cluster-id={self._cluster_id}", *options]
         with redirect_stdout(StringIO()) as told:
             assert broker_main(arguments) == 0
-        assert told.getvalue().endswith(f" for node {node} of cluster {self._cluster_id}\n")
+        assert told.getvalue().startswith(f"node {node} formatted for cluster {self._cluster_id}: ")
 
     def start(self, node: int) -> None:
         """Begins to start; `wait_started` waits."""

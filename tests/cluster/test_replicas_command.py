@@ -59,7 +59,7 @@ def test_every_replica_is_shown_in_its_own_words(cluster: Cluster, tidelog: Comm
         if replica["state"] == "follower":
             assert replica["fetched_to"] == 3 and replica["last_caught_up_ms"] < 30_000
     assert "no partition 7" in tidelog.run("replicas", "orders", "--partition", "7", status=1)
-    assert "no such topic" in tidelog.run("replicas", "nowhere", status=1)
+    assert "does not exist" in tidelog.run("replicas", "nowhere", status=1)
 
 
 def test_a_killed_and_a_silent_broker_are_told_apart(cluster: Cluster, tidelog: Commands) -> None:

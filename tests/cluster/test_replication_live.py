@@ -152,7 +152,7 @@ def test_an_unclean_election_from_the_command_line_names_what_is_lost(cluster: C
     cluster.wait_isr("torn", 0, [first, second])
     assert tidelog.run("consume", "torn", "--from-beginning", "--max", "2").splitlines() == ["kept", "new"]
     told = (cluster.directory / f"node-{second}" / "data" / "server.log").read_text()
-    assert "torn-0: committed offsets 1 to 2" in told
+    assert "torn-0: this replica loses committed offsets 1 to 2 " in told
 
 
 @pytest.mark.rule("C10")

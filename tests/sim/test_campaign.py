@@ -46,7 +46,7 @@ def test_a_seed_in_which_too_little_can_be_acknowledged_fails() -> None:
     failure = run_seed(4, settings).failure
     assert failure is not None
     assert failure.invariant == "Liveness"
-    assert "10000 are to be" in failure.what
+    assert "of at least 10000 batches" in failure.what
 
 
 def test_leaving_out_a_fault_leaves_the_others_as_they_were() -> None:

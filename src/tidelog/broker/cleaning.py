@@ -109,8 +109,10 @@ class CleaningPass:
         """DiskError unless a copy as large as what it is made from would leave room."""
         disk, path = target.disk, target.directory.path
         free = disk.free_bytes(path)
-        if free < needed + min(RESERVED_BYTES, disk.total_bytes(path) // RESERVED_PART):
-            raise DiskError(errno.ENOSPC, f"a copy may take {needed} bytes, but only {free} are free", target.dir)
+        reserved = min(RESERVED_BYTES, disk.total_bytes(path) // RESERVED_PART)
+        if free < needed + reserved:
+            problem = f"a copy may take {needed} bytes, and {reserved} stay reserved, but only {free} are free"
+            raise DiskError(errno.ENOSPC, problem, target.dir)
 
     async def _elsewhere(self, cleaning: Cleaning, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Off the loop. When the node stops, the work is told to end and waited for: files are ours until then."""

@@ -324,7 +324,7 @@ def test_no_more_than_so_many_wait() -> None:
         await asyncio.sleep(0)
         response = await world.router.send(create())
         assert code(response) == ErrorCode.REQUEST_TIMED_OUT
-        assert "3 requests wait" in response.topics[0].error_message
+        assert "3 requests are already waiting" in response.topics[0].error_message
         assert world.loop.time() == 0.0
         # Whoever gives up makes room.
         waiting.pop().cancel()

@@ -179,7 +179,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_producers(disk: MemoryDisk, caplo
     asyncio.run(cleaner.run())
     assert touched == []
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "no room to clean orders-0" in caplog.text
+    assert "orders-0: not enough disk space to clean" in caplog.text
     append(log, ("k0", "60"))
     disk.capacity = plenty
     asyncio.run(cleaner.run())
