@@ -79,9 +79,12 @@ _COLOURS: Final = {"leader": "bold", "offline": "red", "silent": "yellow", "depo
 def _coloured(views: "Sequence[PartitionView]") -> Any:
     from rich.table import Table
 
-    drawn = Table(box=None, pad_edge=False, header_style="dim")
+    # Headings of two lines and narrow gaps: a terminal of 80 columns shows every heading and every value.
+    drawn = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for heading in HEADINGS:
-        drawn.add_column(heading, justify="left" if heading in ("STATE", "IN-ISR") else "right", no_wrap=True)
+        drawn.add_column(
+            heading.replace("-", "-\n", 1), justify="left" if heading in ("STATE", "IN-ISR") else "right", no_wrap=True
+        )
     for row in rows(views):
         drawn.add_row(*("-" if cell is None else str(cell) for cell in row), style=_COLOURS.get(str(row[2]), ""))
     return drawn

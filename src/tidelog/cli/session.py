@@ -73,7 +73,8 @@ def with_client(
         settings = ConnectionSettings(security=parse_security(security))
         async with Client(addresses, settings=settings, retry_timeout_s=retry_timeout_s) as client:
             if reports_retries:
-                client.on_retry = _RetryNotes()
+                notes = _RetryNotes()
+                client.on_retry, client.on_slow = notes, notes.slow
             return await work(client)
 
     try:
@@ -100,6 +101,12 @@ class _RetryNotes:
         if waited_s >= SLOW_S and reason not in self._reported:
             self._reported.add(reason)
             note(f"retrying: {reason}")
+
+    def slow(self) -> None:
+        """The first attempt has no result yet, so there is no reason to report."""
+        if not self._reported:
+            self._reported.add("")
+            note("waiting for the answer of a broker")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

@@ -76,6 +76,9 @@ class Client:
         self._was_connected = reached_before
         # Called before each retry, with the error and the seconds since the first attempt.
         self.on_retry: Callable[[Exception, float], None] = _ignore_retry
+        # Called when no attempt has succeeded after this time.
+        self.on_slow: Callable[[], None] | None = None
+        self.slow_s = 2.0
 
     async def __aenter__(self) -> "Client":
         return self
@@ -234,10 +237,22 @@ class Client:
 
         A cluster nobody has reached yet is not waited for: a wrong address should say so at once.
         """
+        timeout_s = self.retry_timeout_s if timeout_s is None else timeout_s
         passing = self._passing if passing is None else passing
+        if self.on_slow is None:
+            return await self._until_success(attempt, timeout_s, passing)
+        slow = asyncio.get_running_loop().call_later(self.slow_s, self.on_slow)
+        try:
+            return await self._until_success(attempt, timeout_s, passing)
+        finally:
+            slow.cancel()
+
+    async def _until_success(
+        self, attempt: Callable[[], Awaitable[R]], timeout_s: float, passing: frozenset[ErrorCode]
+    ) -> R:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        deadline = began + (self.retry_timeout_s if timeout_s is None else timeout_s)
+        deadline = began + timeout_s
         backoff = FIRST_BACKOFF_S
         while True:
             try:

@@ -30,6 +30,7 @@ UNKNOWN_OFFSET: Final = -1
 DEFAULT_DELIVERY_TIMEOUT_S: Final = 120.0
 # For the answer to arrive, beyond what the broker may take.
 _MARGIN_S: Final = 5.0
+_NO_IDS: Final = "the broker has none, and the active controller does not answer"
 # From this version a topic is named by its id, which an old broker does not tell.
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 13
 
@@ -133,7 +134,9 @@ class Producer:
 
         async def attempt() -> _Identity:
             answer = await (await self._client.any_broker()).request(request, InitProducerIdResponse)
-            raise_for(answer.error_code, what="producer id")
+            # Brokers return this code while they have no ids from the active controller; there is no group.
+            loading = answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            raise_for(answer.error_code, _NO_IDS if loading else None, what="producer id")
             return _Identity(answer.producer_id, answer.producer_epoch)
 
         return await self._client.retrying(attempt, timeout_s=self._delivery_timeout_s)

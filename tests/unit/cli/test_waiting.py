@@ -41,6 +41,14 @@ def test_slow_work_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "starting the cluster" in terminal.getvalue()
 
 
+def test_a_first_answer_that_takes_long_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_terminal(monkeypatch)
+    notes = _RetryNotes()
+    notes.slow()
+    notes.slow()
+    assert terminal.getvalue().count("waiting for the answer of a broker") == 1
+
+
 def test_quick_work_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = at_terminal(monkeypatch)
     monkeypatch.setattr(output, "SLOW_S", 60.0)

@@ -1,5 +1,6 @@
 """Finding brokers, and trying again what is worth it."""
 
+import asyncio
 import random
 from typing import Any
 
@@ -69,6 +70,30 @@ async def test_errors_that_pass_are_tried_again_and_others_are_not() -> None:
         with pytest.raises(ApiError, match="'t': a topic with this name already exists") as caught:
             await create_topic(client, "t")
         assert one_line(caught.value).endswith("(TOPIC_ALREADY_EXISTS)")
+
+
+async def test_a_slow_attempt_is_reported_before_it_ends() -> None:
+    broker = ToyBroker()
+    reported = asyncio.Event()
+
+    async def create(request: Any, version: int) -> CreateTopicsResponse:
+        await reported.wait()
+        return CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
+
+    broker.on(CreateTopicsRequest, create)
+    async with broker.serving(), client_of(broker) as client:
+        client.on_slow, client.slow_s = reported.set, 0.01
+        await create_topic(client, "t")
+        assert reported.is_set()
+
+
+async def test_a_producer_without_ids_is_not_about_a_group() -> None:
+    broker = ToyBroker()
+    loading = InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    broker.on(InitProducerIdRequest, lambda request, version: loading)
+    async with broker.serving(), client_of(broker) as client:
+        with pytest.raises(ApiError, match="producer id: the broker has none, and the active controller does not"):
+            await Producer(client, delivery_timeout_s=0.01).send("t", 0, [Record(timestamp=0, value=b"a")])
 
 
 async def test_trying_again_ends() -> None:
