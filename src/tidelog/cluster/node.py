@@ -88,14 +88,24 @@ class SupervisedNode:
         self._move(NodeState.STARTING)
         self.may_serve.clear()
         self.exit_status = None
+        spawning = asyncio.ensure_future(self._spawn(self._directory / "console.log"))
+        cancelled: asyncio.CancelledError | None = None
         try:
-            self._process = await self._spawn(self._directory / "console.log")
+            await asyncio.wait((spawning,))
+        except asyncio.CancelledError as error:
+            # The process may run already. `stop` and `kill` must find it, or it outlives them and writes its files.
+            cancelled = error
+            await asyncio.wait((spawning,))
+        try:
+            self._process = spawning.result()
         except BaseException:
             self._process = None
             self._move(NodeState.CRASHED)
             raise
         (self._directory / "node.pid").write_text(f"{self._process.pid}\n")
         self._watcher = asyncio.create_task(self._watch(self._process), name=f"node-{self.id}")
+        if cancelled is not None:
+            raise cancelled
 
     async def _spawn(self, console: Path) -> NodeProcess:
         if tuple(self._command[: len(BROKER)]) != BROKER:

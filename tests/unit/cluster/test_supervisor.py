@@ -306,6 +306,19 @@ async def test_a_start_that_is_interrupted_leaves_nothing_behind(
     assert is_empty(tmp_path)
 
 
+async def test_a_start_that_is_cancelled_while_it_forks_loses_no_process(tmp_path: Path) -> None:
+    supervisor = await Supervisor.create(fake_cluster.request(tmp_path / "data"), probe=fake_cluster.accepting)
+    starting = asyncio.create_task(supervisor.start_all())
+    # Once for the task to run to its first wait: for the new process.
+    await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait((starting,))
+    assert starting.cancelled() and supervisor.node(1).alive
+    await supervisor.kill_all()
+    await supervisor.close()
+    assert is_empty(tmp_path)
+
+
 async def test_a_second_supervisor_is_refused(tmp_path: Path) -> None:
     async with fake_cluster.running(tmp_path / "data"):
         with pytest.raises(ClusterError, match=f"already running in .*pid {os.getpid()}"):
