@@ -174,6 +174,8 @@ async def _as_member(
     loop = asyncio.get_running_loop()
     last = loop.time()
     try:
+        # This note says more than the one about a slow answer: a new group waits for further members.
+        client.on_slow = None
         with note_if_slow(f"waiting for group {group} to assign partitions"):
             await _take_over(client, consumer, member, start)
         while not printer.full:
