@@ -154,7 +154,7 @@ def test_what_differs_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPa
         assert lost is not None
         assert (lost.nodes, lost.first_offset) == ([3], 0)
         assert lost.what.startswith("node 3 does not have offsets 0 to") and lost.what.endswith("node 2 does")
-        assert "node 1 is to be a replica of orders-2, and has no log of it" in found.notes
+        assert "node 1 should be a replica of orders-2, but has no log of it" in found.notes
         firsts = [each.first for each in found.partitions[:2] if each.first is not None]
         assert [(each.place, each.position) for each in firsts] == [
             (str(segment(cluster, followers[0], 0)), at_bit),
