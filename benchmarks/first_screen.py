@@ -67,6 +67,9 @@ def first_write(bootstrap: str) -> None:
         while not _listens(host, int(port)):
             _wait(deadline_s, f"nothing listens on {address}")
     admin = AdminClient({"bootstrap.servers": bootstrap})
+    # librdkafka waits for its whole timeout if the first answer names no controller; that wait would be measured.
+    while admin.list_topics(timeout=REQUEST_S).controller_id < 0:
+        _wait(deadline_s, "no controller is known")
     while True:
         topic = NewTopic(TOPIC, num_partitions=1, replication_factor=len(NODES), config={"min.insync.replicas": "2"})
         try:
