@@ -96,7 +96,7 @@ def note(message: str) -> None:
 
 @contextmanager
 def note_if_slow(message: str) -> Iterator[None]:
-    """A remark for a person who would otherwise wait in silence."""
+    """A remark on a terminal during a long wait."""
     timer = Timer(SLOW_S, note, [message])
     timer.daemon = True
     timer.start()

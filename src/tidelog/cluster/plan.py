@@ -61,7 +61,7 @@ class ClusterRequest:
     dies_with_us: bool = True
     # Of the live page; 0: there is none; ANY_PORT: a free one.
     ui_port: int = 0
-    # The page takes a free port if `ui_port` is in use: nobody asked for that port.
+    # The page takes a free port if `ui_port` is in use, because the user did not name one.
     ui_port_may_move: bool = False
     # How a user chooses `port`, for the message that it is in use.
     port_option: str = "--port"

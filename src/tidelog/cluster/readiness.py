@@ -65,7 +65,7 @@ async def wait_ready(
     probe: Probe = probe_cluster,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> None:
-    """Probes until the nodes are ready; `still_alive` raises when one ended meanwhile.
+    """Probes until the nodes are ready; `still_alive` raises when one has ended.
 
     `all_may_serve` returns when every node reported that it serves, or ended. Until then a probe can only tell what is
     missing, so there are few of them; after it, the brokers only have to learn of each other.

@@ -139,7 +139,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", *, kind: str = "
 
 
 def svg(height: int, drawn: Sequence[str], words: str) -> str:
-    """A picture; `words` describe it to those who do not see it."""
+    """A picture; `words` describe it to screen readers."""
     return (
         f'<div class="plot"><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(words)}" '
         f'xmlns="http://www.w3.org/2000/svg">{"".join(drawn)}</svg></div>'
